@@ -1,0 +1,18 @@
+# Thin names for the scripts; each sets up .venv by itself.
+.PHONY: demo test check slow bench
+
+demo:
+	@python3 scripts/demo.py
+
+test:
+	@python3 scripts/test.py
+
+check:
+	@python3 scripts/check.py
+
+slow:
+	@python3 scripts/test.py -m slow
+
+bench:
+	@python3 scripts/environment.py dev
+	@.venv/bin/python benchmarks/run.py

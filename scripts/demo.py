@@ -1,0 +1,10 @@
+"""Compares two shipped examples; sets everything up first. `python3 scripts/demo.py`."""
+
+import sys
+
+from environment import ensure, run
+
+ensure()
+sys.exit(
+    run("-m", "simcluster", "compare", "examples/llama-65b-512xa100.yaml", "examples/llama-65b-512xa100-roce.yaml")
+)

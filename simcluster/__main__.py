@@ -1,0 +1,5 @@
+"""`python -m simcluster` is the command line."""
+
+from simcluster.cli import main
+
+main()

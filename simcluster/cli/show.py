@@ -1,0 +1,34 @@
+"""`simcluster show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from simcluster.cli.options import answer, common
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("--resolved", is_flag=True, help="With catalogue values, defaults and assumptions settled.")
+@common(("table", "json"))
+def show(
+    scenario: Path, resolved: bool, format_: str, output: Path | None, sets: tuple[str, ...], seed: int, hardware_db: Path | None
+) -> None:
+    """Show SCENARIO as it is understood: each value and where it came from.
+
+    \b
+    simcluster show examples/llama-65b-512xa100.yaml --resolved
+    """
+    del seed
+    from simcluster.hardware.catalogue import Catalogue
+    from simcluster.reports.records import to_json
+    from simcluster.reports.resolved import resolved_record, resolved_table, stated_values
+    from simcluster.resolve import resolve
+    from simcluster.scenario import load
+
+    loaded = load(scenario, sets=sets)
+    values = resolve(loaded, Catalogue.load(hardware_db)).values if resolved else stated_values(loaded)
+    text = to_json(resolved_record(values)) if format_ == "json" else resolved_table(values, loaded.notes)
+    answer(text, output)

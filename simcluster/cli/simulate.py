@@ -1,0 +1,40 @@
+"""`simcluster simulate`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from simcluster.cli.options import answer, common
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("--what-if", "what_if", help="Apply one of the file's what-ifs.")
+@common(("table", "json"))
+def simulate(
+    scenario: Path, what_if: str | None, format_: str, output: Path | None, sets: tuple[str, ...], seed: int, hardware_db: Path | None
+) -> None:
+    """Simulate one training step of SCENARIO: how long it takes, where the time goes, whether it fits.
+
+    \b
+    simcluster simulate examples/llama-65b-512xa100.yaml
+    simcluster simulate examples/llama-65b-512xa100.yaml --set cluster.fabric=roce-200 --format json
+    """
+    from simcluster.evaluate import evaluate
+    from simcluster.hardware.catalogue import Catalogue
+    from simcluster.reports.layout import Page
+    from simcluster.reports.records import evaluation_record, to_json
+    from simcluster.reports.terminal import simulate_page
+    from simcluster.scenario import load
+
+    started = time.perf_counter()
+    evaluation = evaluate(load(scenario, sets=sets, what_if=what_if), Catalogue.load(hardware_db))
+    if format_ == "json":
+        record = evaluation_record(evaluation)
+        record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"], "seed": seed}
+        answer(to_json(record), output)
+    else:
+        answer(simulate_page(evaluation, Page.for_stdout()), output)

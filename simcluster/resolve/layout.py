@@ -1,0 +1,202 @@
+"""Settles batch and degrees of parallelism, and checks them against model and cluster."""
+
+from __future__ import annotations
+
+from simcluster.resolve.records import Layout
+from simcluster.resolve.trail import Trail
+from simcluster.scenario import Scenario
+from simcluster.scenario.training import Parallelism, RecomputeModules
+from simcluster.shapes import Architecture
+from simcluster.timing.software import SoftwareFamily
+
+_PRECISIONS = ("bf16", "fp16")
+_STRATEGIES = ("none", "zero-1")
+_SCHEDULES = ("1f1b", "gpipe", "none")
+_DEFAULT_SEQUENCE = 4096
+_DEFAULT_BATCH_TOKENS = 4_000_000
+_MANY = 12  # legal values listed in a message
+
+
+def divisors(number: int) -> list[int]:
+    """Divisors of a number, in order.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [value for value in range(1, number + 1) if number % value == 0]
+
+
+def _listed(values: list[int]) -> str:
+    return ", ".join(map(str, values[:_MANY])) + (" …" if len(values) > _MANY else "")
+
+
+def resolve_layout(
+    scenario: Scenario, arch: Architecture, gpus: int, family: SoftwareFamily, trail: Trail
+) -> Layout | None:
+    """The layout, or None with problems noted in `trail`."""
+    training = scenario.training
+    if not isinstance(training.parallelism, Parallelism):
+        trail.problem(
+            "training.parallelism",
+            "no layout is given, and choosing one is not built yet",
+            "state it, for instance parallelism: {tp: 8, pp: 4}",
+        )
+        return None
+    plan = training.parallelism
+    _check_supported(scenario, plan, family, trail)
+    dp = _data_parallel(plan, gpus, trail)
+    _check_model(plan, arch, trail)
+    if dp is None:
+        return None
+    sequence = _sequence_length(scenario, arch, trail)
+    sequences = _sequences(scenario, sequence, dp, trail)
+    micro_batch = _micro_batch(scenario, trail)
+    if sequences % (dp * micro_batch):
+        each = sequences / dp
+        advice = f"with dp {dp} and micro_batch {micro_batch} use a global_batch that is a multiple of {dp * micro_batch}"
+        trail.problem(
+            "training.global_batch", f"{sequences} sequences over dp {dp} are {each:g} a replica, not micro-batches of {micro_batch}", advice
+        )
+        return None
+    strategy = training.sharding.strategy or family.sharding
+    if training.sharding.strategy is None:
+        trail.assume("training.sharding.strategy", strategy, f"default of {family.id}")
+    return Layout(
+        tp=plan.tp,
+        pp=plan.pp,
+        dp=dp,
+        cp=plan.cp,
+        virtual_stages=plan.virtual_stages,
+        schedule=plan.schedule,
+        group=None,
+        sequence_parallel=_sequence_parallel(plan, family, trail),
+        micro_batch=micro_batch,
+        micro_batches=sequences // (dp * micro_batch),
+        sequences=sequences,
+        sequence_length=sequence,
+        recompute=_recompute(scenario, family, trail),
+        strategy=strategy,
+        shards=_shards(scenario, strategy, dp * plan.cp, family),
+        precision=training.precision,
+    )
+
+
+def _check_supported(scenario: Scenario, plan: Parallelism, family: SoftwareFamily, trail: Trail) -> None:
+    training = scenario.training
+    where = "training.parallelism"
+    if plan.cp > 1:
+        trail.unsupported(f"{where}.cp", "context parallelism")
+    if plan.ep > 1 or (plan.etp or 1) > 1:
+        trail.unsupported(f"{where}.ep", "expert parallelism")
+    if plan.schedule not in _SCHEDULES:
+        trail.unsupported(f"{where}.schedule", f"schedule {plan.schedule}")
+    if plan.order != "depth-first":
+        trail.unsupported(f"{where}.order", "breadth-first interleaving")
+    if training.precision not in _PRECISIONS:
+        trail.unsupported("training.precision", f"precision {training.precision}")
+    strategy = training.sharding.strategy or family.sharding
+    if strategy not in _STRATEGIES:
+        trail.unsupported("training.sharding.strategy", f"sharding {strategy}")
+    if training.sharding.offload != "none":
+        trail.unsupported("training.sharding.offload", "offload")
+    if training.grad_compression != "none":
+        trail.unsupported("training.grad_compression", "gradient compression")
+    if scenario.cluster.background:
+        trail.unsupported("cluster.background", "other traffic on the fabric")
+
+
+def _data_parallel(plan: Parallelism, gpus: int, trail: Trail) -> int | None:
+    model = plan.tp * plan.pp * plan.cp
+    factors = f"tp {plan.tp} x pp {plan.pp} x cp {plan.cp}"
+    if plan.dp is not None:
+        if model * plan.dp != gpus:
+            advice = f"use dp {gpus // model}" if gpus % model == 0 else f"use a product that divides {gpus}"
+            trail.problem(
+                "training.parallelism", f"{factors} x dp {plan.dp} = {model * plan.dp}, but the cluster has {gpus} GPUs", advice
+            )
+            return None
+        return plan.dp
+    if gpus % model:
+        trail.problem(
+            "training.parallelism", f"{factors} = {model} does not divide {gpus} GPUs", f"divisors of {gpus}: {_listed(divisors(gpus))}"
+        )
+        return None
+    trail.assume("training.parallelism.dp", gpus // model, f"{gpus} GPUs over {factors}")
+    return gpus // model
+
+
+def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
+    where = "training.parallelism"
+    if arch.heads % plan.tp:
+        legal = f"divisors of the heads: {_listed(divisors(arch.heads))}"
+        trail.problem(f"{where}.tp", f"{plan.tp} does not divide {arch.heads} attention heads", legal)
+    if arch.kv_heads % plan.tp and plan.tp % arch.kv_heads:
+        trail.problem(
+            f"{where}.tp", f"{plan.tp} neither divides {arch.kv_heads} KV heads nor is a multiple of them", "use a power of two"
+        )
+    parts = plan.pp * plan.virtual_stages
+    if plan.virtual_stages > 1 and plan.pp == 1:
+        trail.problem(f"{where}.virtual_stages", "virtual stages need pp above 1", "set virtual_stages: 1")
+    if plan.virtual_stages > 1 and plan.schedule != "1f1b":
+        trail.problem(f"{where}.virtual_stages", f"schedule {plan.schedule} has no virtual stages", "use 1f1b")
+    if plan.stages == "auto" and parts > arch.layers:
+        trail.problem(f"{where}.pp", f"{parts} stages for {arch.layers} layers", f"at most {arch.layers} in all")
+    if plan.stages != "auto":
+        held = [stage.layers for stage in plan.stages]
+        if len(held) != parts or sum(held) != arch.layers:
+            message = f"{len(held)} stages with {sum(held)} layers, the model has {arch.layers} in {parts} stages"
+            trail.problem(f"{where}.stages", message, "list the layers of each virtual stage in model order")
+
+
+def _sequence_length(scenario: Scenario, arch: Architecture, trail: Trail) -> int:
+    stated = scenario.training.sequence_length
+    if stated:
+        return stated
+    length = min(arch.max_sequence or _DEFAULT_SEQUENCE, _DEFAULT_SEQUENCE)
+    trail.assume("training.sequence_length", length, "the model's own length, at most 4,096")
+    return length
+
+
+def _sequences(scenario: Scenario, sequence: int, dp: int, trail: Trail) -> int:
+    stated = scenario.training.sequences_per_step(sequence, dp)
+    if stated:
+        return stated
+    sequences = max(1, round(_DEFAULT_BATCH_TOKENS / sequence / dp)) * dp
+    trail.assume("training.global_batch", sequences, "about 4M tokens a step, a whole number of sequences a replica")
+    return sequences
+
+
+def _micro_batch(scenario: Scenario, trail: Trail) -> int:
+    stated = scenario.training.micro_batch
+    if isinstance(stated, int):
+        return stated
+    trail.assume("training.micro_batch", 1, "not stated; with a given layout nothing else is safe to assume")
+    return 1
+
+
+def _sequence_parallel(plan: Parallelism, family: SoftwareFamily, trail: Trail) -> bool:
+    if plan.tp == 1:
+        return False
+    if plan.sequence_parallel is None:
+        trail.assume("training.parallelism.sequence_parallel", family.sequence_parallel, f"default of {family.id}")
+        return family.sequence_parallel
+    return plan.sequence_parallel
+
+
+def _recompute(scenario: Scenario, family: SoftwareFamily, trail: Trail) -> str:
+    stated = scenario.training.recompute
+    if isinstance(stated, RecomputeModules):
+        return "+".join(stated.modules)
+    if stated is None:
+        trail.assume("training.recompute", family.recompute, f"default of {family.id}")
+        return family.recompute
+    return stated
+
+
+def _shards(scenario: Scenario, strategy: str, replicas: int, family: SoftwareFamily) -> int:
+    if strategy == "none":
+        return 1
+    group = scenario.training.sharding.group
+    if isinstance(group, int):
+        return min(group, replicas)
+    return min(int(family.zero_group), replicas) if family.zero_group else replicas

@@ -1,0 +1,64 @@
+"""What a scenario comes to: every choice made, with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simcluster.hardware.cluster import Cluster
+from simcluster.program.plan import StepPlan
+from simcluster.program.pricing import Machine
+from simcluster.scenario import Scenario
+from simcluster.shapes import Architecture, Assumption
+from simcluster.timing.software import SoftwareFamily
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Batch and degrees of parallelism, all settled.
+
+    sequences       sequences in a global batch
+    micro_batches   micro-batches that one replica runs in a step
+    recompute       mode as stated or assumed: none, selective, full, or the modules joined by "+"
+    strategy        sharding strategy
+    shards          ranks that share the optimizer's states
+    """
+
+    tp: int
+    pp: int
+    dp: int
+    cp: int
+    virtual_stages: int
+    schedule: str
+    group: int | None
+    sequence_parallel: bool
+    micro_batch: int
+    micro_batches: int
+    sequences: int
+    sequence_length: int
+    recompute: str
+    strategy: str
+    shards: int
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A scenario with every value settled.
+
+    values        dotted path -> (value, origin): file:line:column, --set, a what-if, a default or an assumption
+    assumptions   what nobody stated
+    unmodelled    blocks that were stated and that nothing computes yet
+    """
+
+    scenario: Scenario
+    arch: Architecture
+    cluster: Cluster
+    family: SoftwareFamily
+    layout: Layout
+    plan: StepPlan
+    machine: Machine
+    values: Mapping[str, tuple[Any, str]]
+    assumptions: tuple[Assumption, ...]
+    unmodelled: tuple[str, ...] = ()

@@ -1,0 +1,102 @@
+"""How the machines are got, used, housed and paid."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from typing_extensions import Self
+
+from simcluster import units
+from simcluster.scenario.fields import (
+    Duration,
+    Fraction,
+    Part,
+    Rate,
+    Ratio,
+    UsdPerJoule,
+    UsdPerWattSecond,
+)
+
+TERMS = ("on-demand", "1y", "3y", "spot")
+Term = Literal["on-demand", "1y", "3y", "spot"]
+
+
+class PurchasePrice(Part):
+    """Price of a node or of a GPU's share of it, in USD."""
+
+    usd: Annotated[float, Field(ge=0)]
+    per: Literal["node", "gpu"] = "node"
+
+
+class RentPrice(Part):
+    """Price of a node or of a GPU's share of it, in USD per second."""
+
+    usd_per_s: Annotated[float, Field(ge=0)]
+    per: Literal["node", "gpu"] = "node"
+
+
+def _purchase(value: Any) -> Any:
+    if value == "catalogue" or isinstance(value, (dict, PurchasePrice)):
+        return value
+    for per, dimension in (("gpu", "usd_per_gpu"), ("node", "usd_per_node")):
+        try:
+            return PurchasePrice(usd=units.parse(value, dimension), per=per)  # type: ignore[arg-type]
+        except ValueError:
+            continue
+    raise ValueError(f"{value!r} should be 'catalogue', or like '300000 USD/node' or '40000 USD/GPU'")
+
+
+def _rent(value: Any) -> Any:
+    if value == "list" or isinstance(value, (dict, RentPrice)):
+        return value
+    for per, dimension in (("gpu", "usd_per_gpu_s"), ("node", "usd_per_s")):
+        try:
+            return RentPrice(usd_per_s=units.parse(value, dimension), per=per)  # type: ignore[arg-type]
+        except ValueError:
+            continue
+    raise ValueError(f"{value!r} should be 'list', or like '98 USD/h' (a node) or '2.5 USD/GPU-h'")
+
+
+class Own(Part):
+    """Bought; absent fields are assumed and listed."""
+
+    price: Annotated[Literal["catalogue"] | PurchasePrice, BeforeValidator(_purchase)] = "catalogue"
+    residual: Fraction | None = None
+    wacc: Rate | None = None
+    lead_time: Duration | None = None
+
+
+class Rent(Part):
+    """Rented from a cloud."""
+
+    term: Term = "on-demand"
+    price: Annotated[Literal["list"] | RentPrice, BeforeValidator(_rent)] = "list"
+
+
+class Acquire(Part):
+    """Either own or rent; in a file also one word: own, rent, on-demand, 1y, 3y, spot."""
+
+    own: Own | None = None
+    rent: Rent | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.own is None) == (self.rent is None):
+            raise ValueError("needs own or rent, and not both")
+        return self
+
+
+class Use(Part):
+    """For how long, and what share of the hours the machines work."""
+
+    horizon: Duration | None = None
+    hours: Fraction | None = None
+
+
+class Facility(Part):
+    """The building: price of energy, its overhead, rent of space and power."""
+
+    electricity: UsdPerJoule | None = None
+    pue: Ratio | None = None
+    colocation: UsdPerWattSecond | None = None

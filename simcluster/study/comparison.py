@@ -1,0 +1,75 @@
+"""Compares evaluated candidates with the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from simcluster.analysis.uncertainty import Difference, difference
+from simcluster.evaluate import Evaluation, evaluate
+from simcluster.hardware.catalogue import Catalogue
+from simcluster.scenario import Loaded
+from simcluster.study.verdict import Verdict, verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One candidate and how it differs from the baseline (the baseline from itself: not at all)."""
+
+    name: str
+    evaluation: Evaluation
+    delta: Mapping[str, Difference]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Candidates in the order given, the first is the baseline.
+
+    notes   why figures may not be comparable (unlike jobs)
+    """
+
+    candidates: tuple[Candidate, ...]
+    verdict: Verdict
+    notes: tuple[str, ...]
+
+    @property
+    def baseline(self) -> Candidate:
+        """What the others are compared with."""
+        return self.candidates[0]
+
+
+def compare(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue | None = None, seed: int = 0) -> Comparison:
+    """Evaluates and compares; raises InputError if a candidate cannot be resolved."""
+    store = catalogue or Catalogue.load()
+    evaluations = [(name, evaluate(loaded, store)) for name, loaded in named]
+    baseline = evaluations[0][1]
+    candidates = tuple(Candidate(name, one, _delta(baseline, one, seed)) for name, one in evaluations)
+    return Comparison(candidates, verdict(candidates), _notes(candidates))
+
+
+def _delta(baseline: Evaluation, other: Evaluation, seed: int) -> dict[str, Difference]:
+    """Differences by metric; a token takes step time over tokens of a step, whatever the batch."""
+    terms = (baseline.error_terms, other.error_terms)
+    times = (baseline.step.time_s, other.step.time_s)
+    per_token = tuple(1e6 / one.step.tokens_per_s for one in (baseline, other))
+    gpus = tuple(one.resolved.cluster.gpus for one in (baseline, other))
+    return {
+        "step_time_s": difference(times[0], terms[0], times[1], terms[1], seed),
+        "s_per_million_tokens": difference(per_token[0], terms[0], per_token[1], terms[1], seed),
+        "gpu_s_per_million_tokens": difference(
+            per_token[0] * gpus[0], terms[0], per_token[1] * gpus[1], terms[1], seed
+        ),
+    }
+
+
+def _notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Warnings about unlike jobs."""
+    first = candidates[0].evaluation.resolved
+    notes = []
+    for candidate in candidates[1:]:
+        other = candidate.evaluation.resolved
+        if other.arch != first.arch:
+            notes.append(f"{candidate.name} trains {other.arch.name}, the baseline {first.arch.name}: unlike jobs, compared per token")
+        if other.layout.sequences * other.layout.sequence_length != first.layout.sequences * first.layout.sequence_length:
+            notes.append(f"{candidate.name} has another global batch: compared per token")
+    return tuple(notes)

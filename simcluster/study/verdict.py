@@ -1,0 +1,160 @@
+"""The verdict: which candidate, by how much, why, what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simcluster.analysis.waterfall import CAUSES, MEANING
+from simcluster.shapes import NetworkRates
+from simcluster.units import format_bytes, format_percent, format_rate, format_seconds
+
+if TYPE_CHECKING:
+    from simcluster.study.comparison import Candidate
+
+CLEAR = 0.9  # probability at which a difference is called one
+ALIKE = 0.01  # relative difference below which designs are called alike
+_LEVERS = {
+    "kernel_inefficiency": "larger micro-batches or wider layers per GPU (less tensor parallelism), better kernels",
+    "memory_bound": "fused kernels, CUDA graphs, a larger micro-batch",
+    "recompute": "less recompute where memory allows",
+    "tensor_parallel": "less tensor parallelism, or overlapping its exchanges",
+    "pipeline_bubble": "more micro-batches, virtual stages, or fewer stages",
+    "pipeline_imbalance": "a stage layout that counts embedding and head",
+    "pipeline_messages": "overlapping the messages between stages",
+    "data_parallel": "overlapping the gradient exchange, a faster fabric, or a larger batch",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A decision in words.
+
+    choice        name of the candidate, None when none is clearly better
+    sentence      which, by how much, how sure
+    why           what makes the difference
+    flips_if      what would reverse it
+    settle_with   what to measure to be sure
+    better_lever  what would gain more than choosing between the candidates
+    """
+
+    choice: str | None
+    sentence: str
+    why: str
+    flips_if: tuple[str, ...]
+    settle_with: tuple[str, ...]
+    better_lever: str
+
+
+def verdict(candidates: Sequence[Candidate]) -> Verdict:
+    """Judges by time per token of the whole cluster; a candidate that does not fit in memory cannot win."""
+    fitting = [one for one in candidates if one.evaluation.memory.fits]
+    if not fitting:
+        return _nothing_fits(candidates)
+    best = max(fitting, key=lambda one: one.evaluation.step.tokens_per_s)
+    rivals = [one for one in candidates if one is not best]
+    rival = max(rivals, key=lambda one: (one in fitting, one.evaluation.step.tokens_per_s))
+    return _between(best, rival, candidates)
+
+
+def _nothing_fits(candidates: Sequence[Candidate]) -> Verdict:
+    nearest = min(candidates, key=lambda one: float(one.evaluation.memory.peak_bytes) / float(one.evaluation.memory.capacity_bytes))
+    report = nearest.evaluation.memory
+    over = format_bytes(float(report.peak_bytes) - float(report.capacity_bytes), binary=True)
+    sentence = f"None of them fits in memory; {nearest.name} comes nearest and is {over} over."
+    return Verdict(None, sentence, "peak memory is above what the GPU has", (), (), "more tp, pp or sharding, or recompute")
+
+
+def _between(best: Candidate, rival: Candidate, candidates: Sequence[Candidate]) -> Verdict:
+    own, other = best.evaluation.step.tokens_per_s, rival.evaluation.step.tokens_per_s
+    gain = own / other - 1
+    low, high, sure = _gain_band(best, rival)
+    why = _why(best, rival)
+    lever = _lever(best)
+    if not rival.evaluation.memory.fits:
+        sentence = f"Take {best.name}: {rival.name} does not fit in memory."
+        return Verdict(best.name, sentence, why, (), (), lever)
+    settle = (_measure(best, rival),)
+    if gain < ALIKE:
+        sentence = f"{best.name} and {rival.name} are alike: tokens per second differ by {format_percent(gain)}."
+        return Verdict(None, sentence, why, (), settle, lever)
+    amount = f"{format_percent(gain)} more tokens per second than {rival.name}"
+    interval = f"80% interval {format_percent(low)} to {format_percent(high)}"
+    if sure < CLEAR:
+        sentence = f"No clear difference: {best.name} would do {amount} ({interval})."
+        return Verdict(None, sentence, why, (), settle, lever)
+    more = "" if len(candidates) == 2 else f", the next of {len(candidates)}"
+    sentence = f"Take {best.name}: {amount}{more} ({interval})."
+    flips = (f"{rival.name} costs {format_percent(1 - other / own)} less or more for the same time",)
+    return Verdict(best.name, sentence, why, flips, settle, lever)
+
+
+def _gain_band(best: Candidate, rival: Candidate) -> tuple[float, float, float]:
+    """80 % interval of the gain in tokens per second, and how likely it is above zero."""
+    from simcluster.analysis.uncertainty import difference
+
+    per_token = [1.0 / one.evaluation.step.tokens_per_s for one in (best, rival)]
+    terms = [one.evaluation.error_terms for one in (best, rival)]
+    found = difference(per_token[0], terms[0], per_token[1], terms[1])
+    return found.low / per_token[0], found.high / per_token[0], 1.0 - found.probability_better
+
+
+def _why(best: Candidate, rival: Candidate) -> str:
+    """The two causes that differ most, per step, and the wires if they differ."""
+    pairs = zip(CAUSES, best.evaluation.waterfall.seconds, rival.evaluation.waterfall.seconds)
+    gaps = sorted(((theirs - ours, cause) for cause, ours, theirs in pairs), key=lambda gap: -abs(gap[0]))
+    total = rival.evaluation.step.time_s
+    shown = [
+        f"{MEANING[cause]} take {format_seconds(abs(gap))} {'more' if gap > 0 else 'less'} of a step in {rival.name}"
+        for gap, cause in gaps[:2]
+        if abs(gap) > 1e-4 * total
+    ]
+    words = wires(best.evaluation.resolved.machine.network, rival.evaluation.resolved.machine.network)
+    return "; ".join([*words, *shown]) or "nothing that was simulated differs"
+
+
+def wires(one: NetworkRates, other: NetworkRates) -> list[str]:
+    """How two networks differ, in words; empty if they are the same.
+
+    >>> dgx = NetworkRates("a100-80gb-sxm", "nvlink3", 300e9, 8, 8, "ib-hdr-200", "ib", 25e9, 8)
+    >>> wires(dgx, dgx)
+    []
+    """
+    if one == other or "none" in (one.protocol, other.protocol):
+        return []
+    rates = [network.nic_bytes_per_s * network.nics_per_node for network in (one, other)]
+    labels = [f"{network.fabric} with {network.nics_per_node} cards a node" for network in (one, other)]
+    if rates[0] == rates[1]:
+        if one.fabric == other.fabric:
+            return []
+        each = format_rate(rates[0], bits=True)
+        return [f"the wires are alike ({each} a node), {one.fabric} and {other.fabric} differ in protocol only"]
+    ratio = rates[0] / rates[1]
+    fast, slow = (0, 1) if ratio > 1 else (1, 0)
+    share = max(ratio, 1 / ratio)
+    return [f"{labels[fast]} carries {share:.3g} times the line rate of {labels[slow]} ({format_rate(rates[fast], bits=True)} against {format_rate(rates[slow], bits=True)} a node)"]
+
+
+def _measure(best: Candidate, rival: Candidate) -> str:
+    """The measurement that narrows the comparison most: the evidence with the largest unshared error."""
+    shares: dict[str, float] = {}
+    for sign, one in ((1, best), (-1, rival)):
+        for term in one.evaluation.error_terms:
+            shares[term.evidence] = shares.get(term.evidence, 0.0) + sign * term.share * term.sigma
+    evidence = max(shares, key=lambda name: abs(shares[name]))
+    kind, _, where = evidence.partition(":")
+    return {
+        "gemm": f"GEMM microbenchmarks on {where}",
+        "attention": f"attention microbenchmarks on {where}",
+        "memory": f"a stream benchmark on {where}",
+        "collectives": f"nccl-tests on {where}",
+    }.get(kind, "step times of a short run of each")
+
+
+def _lever(best: Candidate) -> str:
+    """The largest loss of the best candidate and what lowers it."""
+    seconds = dict(zip(CAUSES[:-1], best.evaluation.waterfall.seconds))
+    cause = max(seconds, key=lambda name: seconds[name])
+    share = format_percent(seconds[cause] / best.evaluation.step.time_s)
+    return f"{MEANING[cause]} take {share} of the step: {_LEVERS[cause]}"
