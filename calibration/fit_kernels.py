@@ -9,13 +9,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
-from simcluster.calibrate.kernels import (
+from simcluster.calibrate.kernels import Recipe, fit_kernel_profile
+from simcluster.calibrate.measured import (
     AttentionSource,
     GemmSource,
-    Recipe,
     Row,
-    fit_kernel_profile,
     layout_rates,
     read_measured,
     stream_rate,
@@ -132,7 +132,9 @@ def _ampere(device: str, best: Grade, gpu: str) -> list[AttentionSource]:
     paged, note = "flash-2-paged/forward", "cudnn-frontend benchmark, release of 2026-09"
     return [
         AttentionSource(paged, "", device, "flash_attention", "fwd", best=best),
-        AttentionSource("flash-2/forward", paged, pcie, "FlashAttention-2", "fwd", best=own, note=note),
+        AttentionSource(
+            "flash-2/forward", paged, pcie, "FlashAttention-2", "fwd", best=own, base_at="neutral", note=note
+        ),
         AttentionSource("flash-2/backward", "flash-2/forward", device, "FlashAttention-2", "fwd+bwd", best=best),
         AttentionSource("cudnn/forward", "flash-2/forward", pcie, "cuDNN", "fwd", best=own, note=note),
         AttentionSource("cudnn/backward", "flash-2/backward", pcie, "cuDNN", "bwd", best=own, note=note),
@@ -147,11 +149,11 @@ def _hopper(device: str, best: Grade, gpu: str) -> list[AttentionSource]:
     paged, cudnn = "flash-3-paged/forward", (h100 if gpu == NAMES[h100] else h200)
     return [
         AttentionSource(paged, "", device, inference, "fwd", best=best),
-        AttentionSource("flash-3/forward", paged, h100, "FlashAttention-3", "fwd", best=figures),
+        AttentionSource("flash-3/forward", paged, h100, "FlashAttention-3", "fwd", base_at="neutral", best=figures),
         AttentionSource("flash-3/backward", "flash-3/forward", h100, "FlashAttention-3", "bwd", best=figures),
-        AttentionSource("flash-2/forward", paged, h100, "FlashAttention-2", "fwd", best=figures),
+        AttentionSource("flash-2/forward", paged, h100, "FlashAttention-2", "fwd", base_at="neutral", best=figures),
         AttentionSource("flash-2/backward", "flash-2/forward", h100, "FlashAttention-2", "fwd+bwd", best=figures),
-        AttentionSource("cudnn/forward", paged, cudnn, "cuDNN", "fwd"),
+        AttentionSource("cudnn/forward", paged, cudnn, "cuDNN", "fwd", base_at="neutral"),
         AttentionSource("cudnn/backward", "cudnn/forward", cudnn, "cuDNN", "bwd"),
         *_older(),
     ]
@@ -168,10 +170,16 @@ def _blackwell(device: str, best: Grade, gpu: str) -> list[AttentionSource]:
             if own != gb200:  # the others were timed at long sequences only: the GB200 gives the shape
                 near = f"{key}-gb200/{direction}"
                 base = paged if direction == "forward" else f"{key}-gb200/forward"
-                tables.append(AttentionSource(near, base, gb200, kernel, passes, best="C"))
+                tables.append(AttentionSource(near, base, gb200, kernel, passes, base_at=_at(base), best="C"))
                 base = near
-            tables.append(AttentionSource(f"{key}/{direction}", base, own, kernel, passes, best=grade))
+            tables.append(
+                AttentionSource(f"{key}/{direction}", base, own, kernel, passes, base_at=_at(base), best=grade)
+            )
     return tables + _older()
+
+
+def _at(base: str) -> Literal["same", "neutral"]:
+    return "neutral" if "paged" in base else "same"
 
 
 def _older() -> list[AttentionSource]:

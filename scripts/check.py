@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from environment import ROOT, VENV, ensure, run
+from environment import ROOT, VENV, ensure
 
 ensure("dev")
 BIN = VENV / "bin"

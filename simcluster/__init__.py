@@ -23,7 +23,18 @@ _HOME = {
     "SimclusterError": "simcluster.errors",
 }
 
-__all__ = ["Catalogue", "Comparison", "Evaluation", "InputError", "Scenario", "SimclusterError", "compare", "evaluate", "load", "load_study"]
+__all__ = [
+    "Catalogue",
+    "Comparison",
+    "Evaluation",
+    "InputError",
+    "Scenario",
+    "SimclusterError",
+    "compare",
+    "evaluate",
+    "load",
+    "load_study",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -134,7 +134,7 @@ class Evaluation:
             precision=layout.precision,
         )
         capacity = resolved.cluster.node.gpu.memory_bytes
-        return memory_report(resolved.arch, plan.contents, setup, resolved.family, capacity)
+        return memory_report(plan.arch, plan.contents, setup, resolved.family, capacity)
 
 
 def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:

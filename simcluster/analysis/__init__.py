@@ -1,1 +1,1 @@
-
+"""What a result means: where the time goes, how sure it is."""

@@ -1,8 +1,8 @@
 """How far a step time may be off, and whether one design is really faster than another.
 
 The error of a step is a sum of errors of what it rests on: each piece of evidence (a GEMM table, a fabric's logs, a
-sustained rate, the model's own residual) has a relative spread and a share of the step. Candidates that rest on the same
-evidence err together, so in a comparison what they share cancels.
+sustained rate, the model's own residual) has a relative spread and a share of the step. Candidates that rest on the
+same evidence err together, so in a comparison what they share cancels.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def overall_grade(seconds: Floats, grades: Floats) -> str:
 
     Parameters: `seconds` (classes,) time by class, `grades` (classes,) mean grade index of each.
 
-    >>> overall_grade(np.array([9.0, 1.0]), np.array([1.0, 3.0])), overall_grade(np.array([7.0, 3.0]), np.array([1.0, 3.0]))
+    >>> grades = np.array([1.0, 3.0])
+    >>> overall_grade(np.array([9.0, 1.0]), grades), overall_grade(np.array([7.0, 3.0]), grades)
     ('B', 'D')
     """
     total = seconds.sum()

@@ -1,1 +1,1 @@
-
+"""Measurements to profiles."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
-from simcluster.errors import InputError, Mark, Problem
-from simcluster.timing.attention import attention_time, log_efficiency, points_work, table_log_efficiency
+from simcluster.calibrate.measured import DTYPES, AttentionSource, GemmSource, Row, attention_points, gemm_points
+from simcluster.timing.attention import attention_time, base_log_efficiency, log_efficiency, points_work
 from simcluster.timing.gemm import roofline
 from simcluster.timing.priors import derived_attention
 from simcluster.timing.records import (
@@ -30,45 +28,12 @@ from simcluster.timing.records import (
 )
 from simcluster.timing.regression import Array, Kernel, leave_one_out
 
-Row = Mapping[str, str]
-
-DTYPES = {"bfloat16": "bf16", "bf16": "bf16", "fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4"}
-
 # Smoothing that the leave-one-out and leave-one-plane-out errors of all tables prefer, as one compromise.
 GEMM_KERNEL = Kernel((0.5, 0.5, 0.5), prior_weight=0.01, ridge=0.2)
 GEMM_LATENCY_S = 4e-6
 ATTENTION_KERNEL = Kernel((0.4,) * 6, prior_weight=0.01, ridge=0.05)
 FIGURE_KERNEL = Kernel((0.8, 1e3, 1e3, 1e3, 0.6, 0.6), prior_weight=0.02, ridge=0.05)  # the base knows the other axes
 ATTENTION_LATENCY_S = 1e-5
-MIN_LAYOUT_PAIRS = 10
-FIGURE_TOKENS, FIGURE_WIDTH = 16384, 2048  # of the published bar charts: 16k tokens, heads * head_dim = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class GemmSource:
-    """Rows of the GEMM table that become one precision's table; `best` is C when the device is another one."""
-
-    device: str
-    dtype: str  # as the table names it
-    best: Grade = "A"
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionSource:
-    """Rows of the attention table (kernel, pass as it names them) that become one table.
-
-    Without rows the table is `speed` times its base.
-    """
-
-    key: str
-    base: str = ""
-    device: str = ""
-    kernel: str = ""
-    passes: str = "fwd"
-    speed: float = 1.0
-    best: Grade = "A"
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +52,6 @@ class Recipe:
     layouts: Mapping[str, Figure] = field(default_factory=dict)
     alignment: Mapping[str, Figure] = field(default_factory=dict)
     references: Mapping[str, DeviceRates] = field(default_factory=dict)  # of measured devices that are not this one
-
-
-def read_measured(path: str | Path, required: Iterable[str]) -> list[dict[str, str]]:
-    """Rows of a measured CSV; InputError if the file or one of the `required` columns is missing."""
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as handle:
-            reader = csv.DictReader(handle)
-            missing = sorted(set(required) - set(reader.fieldnames or ()))
-            if missing:
-                raise InputError(
-                    Problem(f"lacks the columns {', '.join(missing)}", "see the header", Mark(str(path), 1, 1))
-                )
-            return list(reader)
-    except OSError as error:
-        raise InputError(Problem(f"cannot be read: {error.strerror}", "check the path", Mark(str(path)))) from None
 
 
 def fit_gemm_table(
@@ -142,48 +92,6 @@ def _fit(kernel: Kernel, error: Array, noise: float) -> Fit:
     size = np.abs(np.expm1(error))
     median, p90 = (float(f"{v:.4g}") for v in (np.median(size), np.percentile(size, 90)))
     return Fit(kernel.lengths, kernel.prior_weight, kernel.ridge, max(median, 1e-6), max(p90, 1e-6), noise)
-
-
-def gemm_points(rows: Iterable[Row], source: GemmSource) -> tuple[Array, str]:
-    """Isolated-kernel points of one device and precision, and the source that they name."""
-    mine = [r for r in rows if (r["gpu"], r["dtype"]) == (source.device, source.dtype) and _is_forward(r)]
-    if not mine:
-        raise InputError(
-            Problem(f"no {source.dtype} GEMM rows of {source.device}", "check the device's name in the table")
-        )
-    table = np.array([[float(r[c]) for c in ("m", "n", "k", "time_us")] for r in mine])
-    return table * np.array([1, 1, 1, 1e-6]), mine[0]["source"]
-
-
-def _is_forward(row: Row) -> bool:
-    """Whole sweeps in the forward layout; neither best-of-search figures nor single published shapes."""
-    return row["kind"] == "measured(kernel)" or (row["kind"] == "measured(training op sweep)" and row["layout"] == "TN")
-
-
-def attention_points(rows: Iterable[Row], source: AttentionSource) -> tuple[Array, str]:
-    """Points of one kernel and pass, columns ATTENTION_COLUMNS in seconds, and the source that they name."""
-    found = [r for r in rows if _is_source(r, source)]
-    if not found:
-        raise InputError(
-            Problem(f"no attention rows of {source.device} {source.kernel}", "check the names in the table")
-        )
-    return np.array([_attention_point(r, source.passes) for r in found]), found[0]["source"]
-
-
-def _is_source(row: Row, source: AttentionSource) -> bool:
-    same = (row["gpu"], row["kernel"]) == (source.device, source.kernel)
-    return same and row["pass"].partition("(")[0] == source.passes and row["causal"] in ("0", "1")
-
-
-def _attention_point(row: Row, passes: str) -> list[float]:
-    seq, head_dim, causal = float(row["seq_len"]), float(row["head_dim"]), float(row["causal"])
-    batch = float(row["batch"] or max(1.0, FIGURE_TOKENS / seq))
-    heads = float(row["num_heads"] or FIGURE_WIDTH / head_dim)
-    kv_heads = float(row["num_kv_heads"] or heads)
-    work = {"fwd": 1.0, "bwd": 2.5, "fwd+bwd": 3.5}[passes]
-    flops = work * 4 * batch * heads * seq * seq * head_dim * (0.5 if causal else 1.0)
-    seconds = float(row["time_us"]) * 1e-6 if row.get("time_us") else flops / (float(row["tflops"]) * 1e12)
-    return [head_dim, causal, seq, batch, heads, kv_heads, seconds]
 
 
 def fit_kernel_profile(recipe: Recipe, gemm_rows: Sequence[Row], attention_rows: Sequence[Row]) -> KernelProfile:
@@ -232,7 +140,7 @@ def _attention_table(
     flops, memory = reference.peak_flops["bf16"], reference.hbm_bytes_per_s
     if not source.kernel:
         prior = Origin("engineering prior, no measurement", recipe.date, "estimate", "", source.note)
-        return derived_attention(source.base, source.speed, flops, memory, source.best, prior)
+        return derived_attention(source.base, source.speed, flops, memory, source.best, prior, source.base_at)
     points, name = attention_points(rows, source)
     if source.passes == "fwd+bwd":
         points = _solve_backward(profile, source, points)
@@ -243,7 +151,16 @@ def _attention_table(
     fit = _fit(kernel, np.zeros(1), recipe.noise)
     points = merge_repeats(points)
     table = AttentionTable(
-        source.base, float(np.log(source.speed)), flops, memory, ATTENTION_LATENCY_S, source.best, fit, origin, points
+        source.base,
+        source.base_at,
+        float(np.log(source.speed)),
+        flops,
+        memory,
+        ATTENTION_LATENCY_S,
+        source.best,
+        fit,
+        origin,
+        points,
     )
     return _with_errors(profile, source, table)
 
@@ -259,7 +176,7 @@ def _solve_backward(profile: KernelProfile, source: AttentionSource, points: Arr
         ]
     )
     good = forward < 0.6 * both  # else the two do not belong together
-    return np.column_stack([points[:, :-1], both - forward])[good]
+    return np.asarray(np.column_stack([points[:, :-1], both - forward])[good])
 
 
 def _with_errors(profile: KernelProfile, source: AttentionSource, table: AttentionTable) -> AttentionTable:
@@ -267,39 +184,7 @@ def _with_errors(profile: KernelProfile, source: AttentionSource, table: Attenti
     work = points_work(table, source.key)
     z = log_efficiency(table, profile.device.sms, work, table.points[:, -1])
     if source.base:
-        z = z - table_log_efficiency(profile, source.base, work)
+        z = z - base_log_efficiency(profile, table, work)
     shift = float(np.median(z))
     error = leave_one_out(work.x, z, table.fit.kernel(), shift) - z
     return replace(table, shift=round(shift, 4), fit=_fit(table.fit.kernel(), error, table.fit.noise))
-
-
-def layout_rates(rows: Iterable[Row], device: str, date: str) -> dict[str, Figure]:
-    """Rate of the training layouts relative to the forward one on the same host: medians over one layer's products.
-
-    Forward (m, n, k) pairs with input gradient (m, k, n) and weight gradient (n, k, m); the ratio is independent of how
-    fast that host is, so it carries over to devices of the same generation.
-    """
-    times: dict[str, dict[tuple[float, ...], float]] = {"TN": {}, "NN": {}, "NT": {}, "NT-accumulate": {}}
-    found = ""
-    for row in rows:
-        if row["gpu"] == device and row["layout"] in times:
-            layout = row["layout"] + ("-accumulate" if "out=fp32" in row["notes"] else "")
-            times[layout][tuple(float(row[c]) for c in ("m", "n", "k"))] = float(row["time_us"])
-            found = row["source"]
-    order = {"NN": (0, 2, 1), "NT": (1, 2, 0), "NT-accumulate": (1, 2, 0)}
-    rates = {}
-    for layout, axes in order.items():
-        pairs = [(t, times[layout].get(tuple(shape[i] for i in axes))) for shape, t in times["TN"].items()]
-        ratios = [forward / other for forward, other in pairs if other]
-        if len(ratios) >= MIN_LAYOUT_PAIRS:
-            note = f"median of {len(ratios)} pairs on one host ({device}), relative to its layout TN"
-            rates[layout] = Figure(round(float(np.median(ratios)), 3), "1", found, date, "measured", note)
-    return rates
-
-
-def stream_rate(rows: Iterable[Row], device: str, date: str) -> Figure:
-    """BabelStream triad of a device from the table of memory figures (columns gpu, what, value, unit, source)."""
-    for row in rows:
-        if row["gpu"] == device and row["what"] == "HBM BabelStream triad" and row["unit"] == "GB/s":
-            return Figure(float(row["value"]) * 1e9, "B/s", row["source"], date, "measured", "BabelStream triad")
-    raise InputError(Problem(f"no stream rate of {device}", "check the device's name in the table"))

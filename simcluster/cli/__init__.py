@@ -35,7 +35,7 @@ INTERRUPTED = 130
 class _Lazy(click.Group):
     """A group that imports a command only when it is named."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -54,7 +54,7 @@ class _Lazy(click.Group):
 @click.version_option(None, "--version", package_name="simcluster")
 @click.option("--debug", is_flag=True, help="Show tracebacks (also SIMCLUSTER_DEBUG=1).")
 def app(debug: bool) -> None:
-    """What a GPU cluster will do with a training job, before anybody pays for it.
+    r"""What a GPU cluster will do with a training job, before anybody pays for it.
 
     \b
     simcluster compare examples/llama-65b-512xa100.yaml examples/llama-65b-512xa100-roce.yaml
@@ -87,10 +87,12 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         click.echo(_message(error), err=True)
         return error.exit_code
-    except Exception as error:  # noqa: BLE001 - the last line of defence
+    except Exception as error:
         if os.environ.get("SIMCLUSTER_DEBUG"):
             raise
-        click.echo(f"simcluster failed: {type(error).__name__}: {error}; this is a defect (--debug shows where)", err=True)
+        click.echo(
+            f"simcluster failed: {type(error).__name__}: {error}; this is a defect (--debug shows where)", err=True
+        )
         return INTERNAL_ERROR
     return result if isinstance(result, int) else 0
 

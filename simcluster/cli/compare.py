@@ -23,7 +23,7 @@ def compare(
     seed: int,
     hardware_db: Path | None,
 ) -> None:
-    """Compare CANDIDATES: scenario files, or a study file that holds several. The first is the baseline.
+    r"""Compare CANDIDATES: scenario files, or a study file that holds several. The first is the baseline.
 
     \b
     simcluster compare examples/llama-65b-512xa100.yaml examples/llama-65b-512xa100-roce.yaml

@@ -17,11 +17,40 @@ def common(formats: tuple[str, ...]) -> Callable[[Command], Command]:
     def add(command: Command) -> Command:
         for option in reversed(
             (
-                click.option("--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True, help="Form of the answer."),
-                click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the answer to a file."),
-                click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a value, like training.micro_batch=2."),
-                click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draws behind intervals."),
-                click.option("--hardware-db", "hardware_db", type=click.Path(path_type=Path, file_okay=False), help="Folder whose entries extend or override the catalogue."),
+                click.option(
+                    "--format",
+                    "format_",
+                    type=click.Choice(formats),
+                    default=formats[0],
+                    show_default=True,
+                    help="Form of the answer.",
+                ),
+                click.option(
+                    "-o",
+                    "--output",
+                    type=click.Path(path_type=Path, dir_okay=False),
+                    help="Write the answer to a file.",
+                ),
+                click.option(
+                    "--set",
+                    "sets",
+                    multiple=True,
+                    metavar="PATH=VALUE",
+                    help="Change a value, like training.micro_batch=2.",
+                ),
+                click.option(
+                    "--seed",
+                    type=click.IntRange(min=0),
+                    default=0,
+                    show_default=True,
+                    help="Seed of the draws behind intervals.",
+                ),
+                click.option(
+                    "--hardware-db",
+                    "hardware_db",
+                    type=click.Path(path_type=Path, file_okay=False),
+                    help="Folder whose entries extend or override the catalogue.",
+                ),
             )
         ):
             command = option(command)

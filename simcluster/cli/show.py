@@ -14,9 +14,15 @@ from simcluster.cli.options import answer, common
 @click.option("--resolved", is_flag=True, help="With catalogue values, defaults and assumptions settled.")
 @common(("table", "json"))
 def show(
-    scenario: Path, resolved: bool, format_: str, output: Path | None, sets: tuple[str, ...], seed: int, hardware_db: Path | None
+    scenario: Path,
+    resolved: bool,
+    format_: str,
+    output: Path | None,
+    sets: tuple[str, ...],
+    seed: int,
+    hardware_db: Path | None,
 ) -> None:
-    """Show SCENARIO as it is understood: each value and where it came from.
+    r"""Show SCENARIO as it is understood: each value and where it came from.
 
     \b
     simcluster show examples/llama-65b-512xa100.yaml --resolved

@@ -15,9 +15,15 @@ from simcluster.cli.options import answer, common
 @click.option("--what-if", "what_if", help="Apply one of the file's what-ifs.")
 @common(("table", "json"))
 def simulate(
-    scenario: Path, what_if: str | None, format_: str, output: Path | None, sets: tuple[str, ...], seed: int, hardware_db: Path | None
+    scenario: Path,
+    what_if: str | None,
+    format_: str,
+    output: Path | None,
+    sets: tuple[str, ...],
+    seed: int,
+    hardware_db: Path | None,
 ) -> None:
-    """Simulate one training step of SCENARIO: how long it takes, where the time goes, whether it fits.
+    r"""Simulate one training step of SCENARIO: how long it takes, where the time goes, whether it fits.
 
     \b
     simcluster simulate examples/llama-65b-512xa100.yaml

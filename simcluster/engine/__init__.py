@@ -1,1 +1,1 @@
-
+"""Solves programs: longest paths over columns of durations."""

@@ -59,7 +59,7 @@ def solve_block(ops: Sequence[BlockOp], priced: PricedOps) -> BlockTimes:
     device, host = _idealised(ops, priced)
     issued = np.cumsum(host, axis=0)
     ends = solve(block_graph(ops), np.tile(device, 2), np.hstack([np.zeros_like(issued), issued])).max(axis=0)
-    busy = np.bincount(priced.kind, priced.seconds, len(CLASSES))
+    busy = np.bincount(priced.kind, priced.seconds, len(CLASSES)).astype(np.float64)
     weight = np.where(busy > 0, busy, 1.0)
     grade = np.bincount(priced.kind, priced.seconds * priced.grade, len(CLASSES)) / weight
     sigma = np.bincount(priced.kind, priced.seconds * priced.sigma, len(CLASSES)) / weight

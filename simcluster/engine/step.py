@@ -29,7 +29,7 @@ from simcluster.program.plan import (
 )
 from simcluster.program.pricing import CLASSES, Machine, price
 from simcluster.program.step import POSITIONS, StepProgram, step_program
-from simcluster.shapes import Estimate, GroupShape
+from simcluster.shapes import CollectiveKind, Estimate, GroupShape
 from simcluster.timing.streaming import streaming_time
 
 Floats = NDArray[np.float64]
@@ -162,7 +162,7 @@ class _Tables:
                 held = wire_busy if self.plan.pipeline.overlap_messages else seconds
                 self.lags[self.program.own_lag(kind, part), :2] = held
 
-    def _priced(self, kind: str, size: float, group: GroupShape) -> float:
+    def _priced(self, kind: CollectiveKind, size: float, group: GroupShape) -> float:
         key = (kind, size)
         if key not in self.known:
             estimate = self.machine.transfer(kind, size, group)
@@ -193,6 +193,7 @@ class _Tables:
         for row, (stage, chunk, index) in enumerate(self.program.gather_rows):
             contents = self.plan.contents[stage][chunk]
             bucket = self._chunk_buckets(contents, backward=False)[index]
+            assert data.gather_kind != "none"
             seconds = self._priced(data.gather_kind, bucket.parameters * data.parameter_bytes, data.gather_group)
             self.durations[self.program.gather_base + row, 0] = seconds
             self.gather_s[stage] += seconds

@@ -1,1 +1,1 @@
-
+"""Other people's files, to plain records."""

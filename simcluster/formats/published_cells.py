@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from simcluster.errors import Mark, Problem
 from simcluster.formats import published_text as text
 from simcluster.shapes import Assumption
+
+_T = TypeVar("_T")
 
 
 class Cells:
@@ -29,7 +31,7 @@ class Cells:
 
     def positive(self, column: str) -> float | None:
         """A number above zero."""
-        value: float | None = self._read(column, text.number, "a number")
+        value = self._read(column, text.number, "a number")
         if value is not None and value <= 0:
             self.problem(column, "a number above zero")
             return None
@@ -47,7 +49,7 @@ class Cells:
         """Note a value that the row does not state."""
         self.assumed.append(Assumption(path, value, why))
 
-    def _read(self, column: str, reader: Any, wanted: str) -> Any:
+    def _read(self, column: str, reader: Callable[[str], _T | None], wanted: str) -> _T | None:
         cell = self.text(column)
         if not cell:
             return None

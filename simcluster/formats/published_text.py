@@ -15,7 +15,7 @@ Value: TypeAlias = "str | bool | float | tuple[str, ...]"
 SCHEDULES = frozenset({"gpipe", "1f1b", "zb-h1", "zb-h2", "dualpipe", "none"})
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4")
 
-_MONTHS = {name: i + 1 for i, name in enumerate("janfebmaraprmayjunjulaugsepoctnovdec"[k : k + 3] for k in range(0, 36, 3))}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _TRUE = frozenset({"1", "true", "yes", "on", "y", "1.0"})
 _FALSE = frozenset({"0", "false", "no", "off", "n", "none", "0.0"})
 
@@ -66,7 +66,7 @@ def date(text: str) -> str:
     if found := re.fullmatch(r"(\d{4})[- ]?q([1-4])", word):
         return _date(found[1], str(3 * int(found[2]) - 1), None)
     found = re.fullmatch(r"(?:\d{1,2} )?([a-z]{3})[a-z]*\.?,? (?:\d{1,2}, )?(\d{4})", word)
-    return _date(found[2], str(_MONTHS[found[1]]), None) if found and found[1] in _MONTHS else ""
+    return _date(found[2], str(_MONTHS.index(found[1]) + 1), None) if found and found[1] in _MONTHS else ""
 
 
 def _date(year: str, month: str | None, day: str | None) -> str:
@@ -162,6 +162,16 @@ def attention(text: str) -> tuple[str | None, bool | None]:
     return ("flash", None) if re.search(r"flash|flex|sdpa|fused|\bte\b|splash", word) else (None, None)
 
 
+_SCHEDULE_PATTERNS = (
+    ("dualpipe", r"^dual-?pipe$"),
+    ("zb-h2", r"zb-?h2"),
+    ("zb-h1", r"^zero[- ]?bubble$|zb-?h1|^zbb$|^zb$"),
+    ("1f1b", r"1f1b|^interleaved$"),
+    ("gpipe", r"gpipe|afab"),
+    ("none", r"^none$|^no$"),
+)
+
+
 def schedule(text: str) -> str:
     """Pipeline schedule by its key; a schedule without a key stays as written, in lower case.
 
@@ -169,9 +179,7 @@ def schedule(text: str) -> str:
     ('1f1b', 'zb-h1', 'dualpipe', 'v-half')
     """
     word = text.strip().lower()
-    patterns = [("dualpipe", r"^dual-?pipe$"), ("zb-h2", r"zb-?h2"), ("zb-h1", r"^zero[- ]?bubble$|zb-?h1|^zbb$|^zb$"))
-    patterns += (("1f1b", r"1f1b|^interleaved$"), ("gpipe", r"gpipe|afab"), ("none", r"^none$|^no$"))
-    return next((key for key, pattern in patterns if re.search(pattern, word)), word)
+    return next((key for key, pattern in _SCHEDULE_PATTERNS if re.search(pattern, word)), word)
 
 
 def offload(text: str) -> tuple[str | None, int | None]:

@@ -1,1 +1,1 @@
-
+"""Mesh, placement, stages, schedules."""

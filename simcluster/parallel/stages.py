@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Balance: TypeAlias = Literal["layers", "embedding-head-as-layers", "when-it-divides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +18,12 @@ class ChunkContents:
     head: bool = False
 
 
-def split_layers(layers: int, parts: int) -> tuple[int, ...]:
+def split_layers(layers: int, parts: int, balance: Balance = "when-it-divides") -> tuple[int, ...]:
     """Layers of each virtual stage in model order.
 
-    Even when `layers` divides. Otherwise, where embedding and head counted as one layer each make it even, the first
-    and last part hold one layer less; else the longer parts stand in the middle, away from embedding and head.
+    balance   "layers": layers alone are spread; "embedding-head-as-layers": embedding and head count as one layer each;
+              "when-it-divides": the same, but only where it makes the parts even and the layers alone do not
+    Parts that get one more stand in the middle, away from embedding and head.
 
     >>> split_layers(96, 24)[:2]
     (4, 4)
@@ -27,24 +31,31 @@ def split_layers(layers: int, parts: int) -> tuple[int, ...]:
     (7, 8, 7)
     >>> split_layers(10, 4)
     (2, 3, 3, 2)
+    >>> split_layers(80, 4, "embedding-head-as-layers")
+    (19, 21, 21, 19)
     """
     if parts < 1 or layers < 1:
         raise ValueError("layers and parts are at least 1")
-    base, extra = divmod(layers, parts)
-    if extra == 0:
-        return (base,) * parts
-    if (layers + 2) % parts == 0 and parts > 1:
-        even = (layers + 2) // parts
-        return (even - 1, *([even] * (parts - 2)), even - 1)
-    sizes = [base] * parts
+    evens_out = layers % parts != 0 and (layers + 2) % parts == 0
+    counted = balance == "embedding-head-as-layers" or (balance == "when-it-divides" and evens_out)
+    if not counted or parts == 1 or layers + 2 < 2 * parts:
+        return _spread(layers, parts)
+    sizes = list(_spread(layers + 2, parts))
+    return (sizes[0] - 1, *sizes[1:-1], sizes[-1] - 1)
+
+
+def _spread(count: int, parts: int) -> tuple[int, ...]:
+    base, extra = divmod(count, parts)
     first = (parts - extra) // 2
-    for index in range(first, first + extra):
-        sizes[index] += 1
-    return tuple(sizes)
+    return tuple(base + (first <= index < first + extra) for index in range(parts))
 
 
 def stage_contents(
-    layers: int, pp: int, virtual_stages: int = 1, explicit: Sequence[int] | None = None
+    layers: int,
+    pp: int,
+    virtual_stages: int = 1,
+    explicit: Sequence[int] | None = None,
+    balance: Balance = "when-it-divides",
 ) -> tuple[tuple[ChunkContents, ...], ...]:
     """Contents of every stage: `result[stage][chunk]`; chunk j of stage i is virtual stage j*pp + i.
 
@@ -55,7 +66,7 @@ def stage_contents(
     (ChunkContents(layers=2, embedding=True, head=False), ChunkContents(layers=2, embedding=False, head=False))
     """
     parts = pp * virtual_stages
-    sizes = tuple(explicit) if explicit is not None else split_layers(layers, parts)
+    sizes = tuple(explicit) if explicit is not None else split_layers(layers, parts, balance)
     if len(sizes) != parts or sum(sizes) != layers or min(sizes) < 0:
         raise ValueError(f"a stage layout needs {parts} entries that sum to {layers}, got {list(sizes)}")
     chunks = [ChunkContents(size, index == 0, index == parts - 1) for index, size in enumerate(sizes)]

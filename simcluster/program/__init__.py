@@ -1,1 +1,1 @@
-
+"""Programs of work: operations, chunks and steps, and what waits for what."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.block import BlockOp, ExchangePlan, backward_block, forward_block
 from simcluster.program.step import StepShape
-from simcluster.shapes import Architecture, GroupShape, Transfer
+from simcluster.shapes import Architecture, CollectiveKind, GroupShape, Transfer
 from simcluster.workload.operators import (
     Batch,
     Element,
@@ -51,8 +52,8 @@ class DataParallelPlan:
     group: GroupShape
     gather_group: GroupShape
     shards: int = 1
-    reduce_kind: str = "all_reduce"
-    gather_kind: str = "none"
+    reduce_kind: CollectiveKind = "all_reduce"
+    gather_kind: CollectiveKind | Literal["none"] = "none"
     gradient_bytes: float = 4.0
     parameter_bytes: float = 2.0
     bucket_bytes: float = 160e6
@@ -76,8 +77,8 @@ class StepPlan:
     """One training step of one replica, and of all replicas by symmetry.
 
     block_parameters   parameters of an embedding, a layer, a head on one rank
-    optimizer_bytes    bytes that the optimizer moves per parameter of its shard
-    gradient_pass_bytes  bytes moved per parameter of the whole rank to norm and clear gradients
+    optimizer_bytes    bytes that optimizer, norm and clipping move per parameter of the rank's shard
+    gradient_pass_bytes  bytes moved per parameter of the whole rank to clear the gradients
     """
 
     arch: Architecture

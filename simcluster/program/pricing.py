@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.program.block import BlockOp
-from simcluster.shapes import Estimate, FlashAttention, Gemm, GroupShape, NetworkRates, Operator, Streaming, Transfer
+from simcluster.shapes import (
+    CollectiveKind,
+    Estimate,
+    FlashAttention,
+    Gemm,
+    GroupShape,
+    NetworkRates,
+    Operator,
+    Streaming,
+    Transfer,
+)
 from simcluster.timing.attention import attention_time
 from simcluster.timing.collective_profile import CollectiveProfile
 from simcluster.timing.collectives import collective_time
@@ -39,7 +49,7 @@ class Machine:
     gemm_rate_sigma: float
     host_issue_s: float
 
-    def transfer(self, kind: str, size: float | Floats, group: GroupShape) -> Estimate:
+    def transfer(self, kind: CollectiveKind, size: float | Floats, group: GroupShape) -> Estimate:
         """Time of a collective or message of `size` bytes over a group."""
         return collective_time(self.collectives, self.network, kind, size, group)
 
@@ -69,8 +79,9 @@ def _columns(rows: Sequence[tuple[float, ...]]) -> list[Floats]:
 def _gemms(machine: Machine, ops: Sequence[Gemm]) -> Estimate:
     m, n, k, batch = _columns([(float(op.m), float(op.n), float(op.k), float(op.batch)) for op in ops])
     first = ops[0]
-    options = {"dtype": first.dtype, "accumulate": first.accumulate, "layout": first.layout}
-    priced = gemm_time(machine.kernels, m, n, k, batch=batch, **options)
+    priced = gemm_time(
+        machine.kernels, m, n, k, batch=batch, dtype=first.dtype, accumulate=first.accumulate, layout=first.layout
+    )
     sigma = np.hypot(priced.sigma, machine.gemm_rate_sigma)
     return Estimate(priced.seconds / machine.gemm_rate, priced.grade, sigma, priced.bound)
 

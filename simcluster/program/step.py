@@ -188,7 +188,7 @@ class _Tail:
 
     @staticmethod
     def _rows(counts: tuple[tuple[int, ...], ...], forward: bool = False) -> tuple[tuple[int, int, int], ...]:
-        """(stage, chunk, index) in the order in which a stage's stream runs them: backward takes the last chunk first."""
+        """(stage, chunk, index) in the order of a stage's stream; backward takes the last chunk first."""
         rows = []
         for stage, chunks in enumerate(counts):
             order = range(len(chunks)) if forward else reversed(range(len(chunks)))

@@ -1,1 +1,1 @@
-
+"""Results for readers and programs."""

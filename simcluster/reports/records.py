@@ -73,7 +73,11 @@ def comparison_record(comparison: Comparison, seconds: float | None = None) -> d
             }
             for one in comparison.candidates
         ],
-        "verdict": {**asdict(comparison.verdict), "flips_if": list(comparison.verdict.flips_if), "settle_with": list(comparison.verdict.settle_with)},
+        "verdict": {
+            **asdict(comparison.verdict),
+            "flips_if": list(comparison.verdict.flips_if),
+            "settle_with": list(comparison.verdict.settle_with),
+        },
         "notes": list(comparison.notes),
         "meta": {**({} if seconds is None else {"seconds": seconds}), "version": simcluster.__version__},
     }

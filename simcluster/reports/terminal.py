@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from simcluster.analysis.waterfall import MEANING
 from simcluster.evaluate import Evaluation
@@ -36,7 +36,8 @@ def headline(evaluation: Evaluation, page: Page) -> str:
     )
     speed = (
         f"A step takes {format_seconds(step.time_s)} "
-        f"(80% interval {format_seconds(step.time_s_p10)} {page.dash} {format_seconds(step.time_s_p90)}, grade {evaluation.confidence.grade}): "
+        f"(80% interval {format_seconds(step.time_s_p10)} {page.dash} {format_seconds(step.time_s_p90)}, "
+        f"grade {evaluation.confidence.grade}): "
         f"{format_count(step.tokens_per_s)} tokens/s, {step.tokens_per_s_per_gpu:,.0f} a GPU, "
         f"{step.model_tflops_per_gpu:.0f} TFLOP/s a GPU, MFU {format_percent(step.mfu)}."
     )
@@ -82,11 +83,12 @@ def coverage(evaluation: Evaluation, page: Page) -> str:
     """How much was stated, how much assumed, what is not modelled."""
     resolved = evaluation.resolved
     assumed = len(resolved.assumptions)
-    stated = sum(1 for _, origin in resolved.values.values() if origin not in ("default",) and not origin.startswith("assumed"))
+    stated = sum(
+        1 for _, origin in resolved.values.values() if origin not in ("default",) and not origin.startswith("assumed")
+    )
     lines = [f"{stated} inputs stated, {assumed} assumed (show --resolved lists them)"]
-    for one in resolved.assumptions:
-        if not one.path.startswith("training.software."):
-            lines.append(f"  {page.star} {one.path} = {one.value}: {one.why}")
+    notable = [one for one in resolved.assumptions if not one.path.startswith("training.software.")]
+    lines += [f"  {page.star} {one.path} = {one.value}: {one.why}" for one in notable]
     if resolved.unmodelled:
         lines.append(f"stated but not modelled yet: {', '.join(resolved.unmodelled)}")
     return "\n".join(lines)
@@ -139,7 +141,10 @@ def causes_table(comparison: Comparison, page: Page) -> str:
     for cause in names:
         first = columns[0][cause]
         cells = [format_seconds(first)]
-        cells += [f"{_mark(column[cause] - first, comparison, page)} {format_seconds(column[cause])}" for column in columns[1:]]
+        cells += [
+            f"{_mark(column[cause] - first, comparison, page)} {format_seconds(column[cause])}"
+            for column in columns[1:]
+        ]
         rows.append((cause, *cells))
     return aligned(rows, right=tuple(range(1, len(rows[0]))))
 
@@ -151,7 +156,7 @@ def _mark(change_s: float, comparison: Comparison, page: Page) -> str:
     return "+" if change_s > 0 else "-"
 
 
-def _row(label: str, comparison: Comparison, cell) -> tuple[str, ...]:  # type: ignore[no-untyped-def]
+def _row(label: str, comparison: Comparison, cell: Callable[[Candidate], str]) -> tuple[str, ...]:
     return (label, *(cell(one) for one in comparison.candidates))
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from simcluster.errors import InputError
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.cluster import Cluster, cluster_from
 from simcluster.parallel.mesh import AXES, axis_group
-from simcluster.errors import InputError, Mark
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
-from simcluster.resolve.layout import resolve_layout
+from simcluster.resolve.layout import executed_architecture, resolve_layout
 from simcluster.resolve.plan import step_plan
 from simcluster.resolve.records import Layout, Resolved
-from simcluster.resolve.software import resolve_software
+from simcluster.resolve.software import fields_read, note_defaults, resolve_software
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Loaded, Scenario
 from simcluster.scenario.training import Parallelism
@@ -55,7 +55,9 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     assert layout is not None
     parallelism = scenario.training.parallelism
     assert isinstance(parallelism, Parallelism)
-    plan = step_plan(arch, cluster, family, layout, parallelism, trail)
+    note_defaults(scenario, family, layout, trail)
+    executed = executed_architecture(arch, layout.tp, trail)
+    plan = step_plan(executed, cluster, family, layout, parallelism, trail)
     trail.stop()
     machine = _machine(cluster, family, plan, profile, trail)
     return Resolved(
@@ -68,7 +70,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         machine=machine,
         values=trail.values,
         assumptions=tuple(trail.assumptions),
-        unmodelled=_unmodelled(loaded),
+        unmodelled=(*_unmodelled(loaded), *_idle_overrides(loaded.scenario, family, layout)),
     )
 
 
@@ -94,7 +96,9 @@ def _collect(trail: Trail, path: str, make: Any) -> Any:
             if problem.mark is not None:
                 trail.problems.append(problem)
             else:
-                where, _, text = problem.message.partition(": ") if problem.message.startswith(path) else (path, "", problem.message)
+                where, _, text = (
+                    problem.message.partition(": ") if problem.message.startswith(path) else (path, "", problem.message)
+                )
                 trail.problem(where, text, problem.advice)
         return None
 
@@ -114,9 +118,11 @@ def _architecture(scenario: Scenario, trail: Trail) -> Architecture:
 def _cluster(scenario: Scenario, catalogue: Catalogue) -> Cluster:
     stated = scenario.cluster
     node = stated.node if isinstance(stated.node, str) else stated.node.model_dump(exclude_none=True)
-    fabric = stated.fabric
-    if fabric is not None and not isinstance(fabric, str):
-        fabric = fabric.model_dump(exclude_none=True)
+    fabric: str | dict[str, Any] | None
+    if stated.fabric is None or isinstance(stated.fabric, str):
+        fabric = stated.fabric
+    else:
+        fabric = stated.fabric.model_dump(exclude_none=True)
     date = scenario.training.software.date
     return cluster_from(node, stated.nodes, fabric, catalogue=catalogue, spares=stated.spares, date=date)
 
@@ -134,6 +140,14 @@ def _machine(cluster: Cluster, family: SoftwareFamily, plan: StepPlan, profile: 
         gemm_rate=rate.value,
         gemm_rate_sigma=rate.sigma,
         host_issue_s=0.0 if family.cuda_graphs else family.host_issue_s,
+    )
+
+
+def _idle_overrides(scenario: Scenario, family: SoftwareFamily, layout: Layout) -> tuple[str, ...]:
+    """Overrides that nothing in this layout reads."""
+    read = fields_read(family, layout)
+    return tuple(
+        f"training.software.overrides.{key}" for key in scenario.training.software.overrides if key not in read
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
+from simcluster.scenario.checks import MOST_PADDING, padded_heads, product_finding
 from simcluster.scenario.training import Parallelism, RecomputeModules
 from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
@@ -24,6 +27,16 @@ def divisors(number: int) -> list[int]:
     [1, 2, 3, 4, 6, 12]
     """
     return [value for value in range(1, number + 1) if number % value == 0]
+
+
+def executed_architecture(arch: Architecture, tp: int, trail: Trail) -> Architecture:
+    """The model as it runs: heads padded to a multiple of tp where they do not divide, and said so."""
+    heads = padded_heads(arch.heads, tp)
+    if heads == arch.heads:
+        return arch
+    why = f"tp {tp} does not divide {arch.heads} heads; padded, each rank holds {heads // tp} (some frameworks refuse)"
+    trail.assume("model.heads", heads, why)
+    return replace(arch, heads=heads, kv_heads=heads if arch.kv_heads == arch.heads else arch.kv_heads)
 
 
 def _listed(values: list[int]) -> str:
@@ -53,9 +66,13 @@ def resolve_layout(
     micro_batch = _micro_batch(scenario, trail)
     if sequences % (dp * micro_batch):
         each = sequences / dp
-        advice = f"with dp {dp} and micro_batch {micro_batch} use a global_batch that is a multiple of {dp * micro_batch}"
+        advice = (
+            f"with dp {dp} and micro_batch {micro_batch} use a global_batch that is a multiple of {dp * micro_batch}"
+        )
         trail.problem(
-            "training.global_batch", f"{sequences} sequences over dp {dp} are {each:g} a replica, not micro-batches of {micro_batch}", advice
+            "training.global_batch",
+            f"{sequences} sequences over dp {dp} are {each:g} a replica, not micro-batches of {micro_batch}",
+            advice,
         )
         return None
     strategy = training.sharding.strategy or family.sharding
@@ -106,39 +123,29 @@ def _check_supported(scenario: Scenario, plan: Parallelism, family: SoftwareFami
 
 
 def _data_parallel(plan: Parallelism, gpus: int, trail: Trail) -> int | None:
-    model = plan.tp * plan.pp * plan.cp
-    factors = f"tp {plan.tp} x pp {plan.pp} x cp {plan.cp}"
-    if plan.dp is not None:
-        if model * plan.dp != gpus:
-            advice = f"use dp {gpus // model}" if gpus % model == 0 else f"use a product that divides {gpus}"
-            trail.problem(
-                "training.parallelism", f"{factors} x dp {plan.dp} = {model * plan.dp}, but the cluster has {gpus} GPUs", advice
-            )
-            return None
-        return plan.dp
-    if gpus % model:
-        trail.problem(
-            "training.parallelism", f"{factors} = {model} does not divide {gpus} GPUs", f"divisors of {gpus}: {_listed(divisors(gpus))}"
-        )
+    finding = product_finding(plan, gpus)
+    if finding is not None:
+        trail.problem(finding.path, finding.message, finding.advice)
         return None
-    trail.assume("training.parallelism.dp", gpus // model, f"{gpus} GPUs over {factors}")
-    return gpus // model
+    if plan.dp is None:
+        model = plan.tp * plan.pp * plan.cp
+        trail.assume("training.parallelism.dp", gpus // model, f"{gpus} GPUs over tp x pp x cp = {model}")
+        return gpus // model
+    return plan.dp
 
 
 def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
     where = "training.parallelism"
-    if arch.heads % plan.tp:
+    if padded_heads(arch.heads, plan.tp) > (1 + MOST_PADDING) * arch.heads:
         legal = f"divisors of the heads: {_listed(divisors(arch.heads))}"
         trail.problem(f"{where}.tp", f"{plan.tp} does not divide {arch.heads} attention heads", legal)
-    if arch.kv_heads % plan.tp and plan.tp % arch.kv_heads:
+    if arch.kv_heads != arch.heads and arch.kv_heads % plan.tp and plan.tp % arch.kv_heads:
         trail.problem(
-            f"{where}.tp", f"{plan.tp} neither divides {arch.kv_heads} KV heads nor is a multiple of them", "use a power of two"
+            f"{where}.tp",
+            f"{plan.tp} neither divides {arch.kv_heads} KV heads nor is a multiple of them",
+            "use a power of two",
         )
     parts = plan.pp * plan.virtual_stages
-    if plan.virtual_stages > 1 and plan.pp == 1:
-        trail.problem(f"{where}.virtual_stages", "virtual stages need pp above 1", "set virtual_stages: 1")
-    if plan.virtual_stages > 1 and plan.schedule != "1f1b":
-        trail.problem(f"{where}.virtual_stages", f"schedule {plan.schedule} has no virtual stages", "use 1f1b")
     if plan.stages == "auto" and parts > arch.layers:
         trail.problem(f"{where}.pp", f"{parts} stages for {arch.layers} layers", f"at most {arch.layers} in all")
     if plan.stages != "auto":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from simcluster.hardware.cluster import Cluster
 from simcluster.memory.parameters import stage_parameters
 from simcluster.parallel.mesh import Mesh, group_shape, joined_group
@@ -17,7 +19,7 @@ from simcluster.program.plan import (
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario.training import Parallelism
-from simcluster.shapes import Architecture
+from simcluster.shapes import Architecture, CollectiveKind
 from simcluster.timing.software import SoftwareFamily
 from simcluster.workload.operators import Batch, LayerPlan
 from simcluster.workload.parameters import padded_vocab
@@ -51,7 +53,7 @@ def step_plan(
     """The plan of one step."""
     mesh = Mesh(layout.tp, layout.cp, layout.dp, layout.pp)
     explicit = None if parallelism.stages == "auto" else [stage.layers for stage in parallelism.stages]
-    contents = stage_contents(arch.layers, layout.pp, layout.virtual_stages, explicit)
+    contents = stage_contents(arch.layers, layout.pp, layout.virtual_stages, explicit, family.stage_balance)
     batch = Batch(layout.micro_batch, layout.sequence_length)
     return StepPlan(
         arch=arch,
@@ -73,14 +75,12 @@ def step_plan(
             schedule=layout.schedule,
             virtual_stages=layout.virtual_stages,
             group=layout.group,
-            overlap_messages=(
-                family.overlap_p2p_interleaved if layout.virtual_stages > 1 else family.overlap_p2p
-            ),
+            overlap_messages=(family.overlap_p2p_interleaved if layout.virtual_stages > 1 else family.overlap_p2p),
             scatter=family.scatter_p2p,
         ),
         padded_vocab=int(padded_vocab(arch.vocab, layout.tp)),
         block_parameters=_block_parameters(arch, layout),
-        optimizer_bytes=family.optimizer_bytes + WIDTH_BYTES[family.gradient_storage],
+        optimizer_bytes=family.optimizer_bytes - WIDTH_BYTES[family.gradient_storage],
         gradient_pass_bytes=WIDTH_BYTES[family.gradient_storage],
         tied_exchange=arch.tied_embeddings and layout.pp > 1,
     )
@@ -109,7 +109,7 @@ def _data_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout, mesh: M
     sharded = layout.strategy != "none" and layout.shards > 1
     whole = layout.shards == replicas
     scatter = sharded and whole and family.gradient_sync == "reduce-scatter"
-    gather = "none"
+    gather: CollectiveKind | Literal["none"] = "none"
     if sharded:
         gather = "all_gather" if family.parameter_sync == "all-gather" else "broadcast"
     return DataParallelPlan(
@@ -134,9 +134,7 @@ def _block_parameters(arch: Architecture, layout: Layout) -> dict[str, float]:
         "layer": ChunkContents(1),
         "head": ChunkContents(0, embedding=arch.tied_embeddings and alone, head=True),
     }
-    counts = {
-        name: float(sum(stage_parameters(arch, [piece], layout.tp).values())) for name, piece in pieces.items()
-    }
+    counts = {name: float(sum(stage_parameters(arch, [piece], layout.tp).values())) for name, piece in pieces.items()}
     if arch.tied_embeddings and alone:
         counts["head"] -= counts["embedding"]
     return counts

@@ -5,12 +5,78 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simcluster.errors import InputError
+from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
-from simcluster.timing.software import SoftwareFamily, choose_family, family_assumptions, resolve, with_overrides
+from simcluster.timing.software import (
+    AttentionKernel,
+    SoftwareFamily,
+    choose_family,
+    family_assumptions,
+    resolve,
+    with_overrides,
+)
 
-_FUSED = {"flash": "flash-2", "flash-1": "flash-1", "flash-2": "flash-2", "flash-3": "flash-3", "cudnn": "cudnn"}
-ATTENTION = {**_FUSED, "unfused": "unfused"}
+_FUSED: dict[str, AttentionKernel] = {
+    "flash": "flash-2",
+    "flash-1": "flash-1",
+    "flash-2": "flash-2",
+    "flash-3": "flash-3",
+    "cudnn": "cudnn",
+}
+ATTENTION: dict[str, AttentionKernel] = {**_FUSED, "unfused": "unfused"}
+
+
+# What a step of a dense model reads of a family; the rest is not listed, as it changes nothing.
+READ = frozenset(
+    {
+        "host_issue_s",
+        "cuda_graphs",
+        "attention",
+        "fused_norm",
+        "fused_activation",
+        "fused_rope",
+        "fused_cross_entropy",
+        "dropout",
+        "accumulate_in_gemm",
+        "parameter_storage",
+        "gradient_storage",
+        "optimizer_state_bytes",
+        "optimizer_bytes",
+    }
+)
+READ_UNFUSED = frozenset({"fused_softmax"})
+READ_DATA = frozenset({"gradient_dtype", "overlap_grad_reduce", "bucket_bytes", "bucket_bytes_per_rank"})
+READ_SHARDED = frozenset({"zero_group", "gradient_sync", "parameter_sync", "overlap_param_gather"})
+READ_TENSOR = frozenset({"tp_overlap", "tp_bulk_overlap"})
+READ_PIPELINE = frozenset({"scatter_p2p", "stage_balance"})
+
+
+def fields_read(family: SoftwareFamily, layout: Layout) -> frozenset[str]:
+    """Fields of a family that this layout reads."""
+    read = set(READ)
+    if family.attention == "unfused":
+        read |= READ_UNFUSED
+    if layout.dp * layout.cp > 1:
+        read |= READ_DATA
+    if layout.shards > 1:
+        read |= READ_SHARDED
+    if layout.tp > 1:
+        read |= READ_TENSOR
+    if layout.pp > 1:
+        read |= READ_PIPELINE
+        read.add("overlap_p2p_interleaved" if layout.virtual_stages > 1 else "overlap_p2p")
+    if layout.recompute == "selective":
+        read.add("selective_modules")
+    return frozenset(read)
+
+
+def note_defaults(scenario: Scenario, family: SoftwareFamily, layout: Layout, trail: Trail) -> None:
+    """Lists what the family decided, as far as this layout reads it."""
+    stated = scenario.training.software
+    covered = set(stated.overrides) | ({"attention"} if stated.attention else set())
+    unread = frozenset(field_names()) - fields_read(family, layout)
+    trail.take(family_assumptions(family, frozenset(covered) | unread))
 
 
 def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> SoftwareFamily:
@@ -33,8 +99,4 @@ def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> Softw
     except InputError as error:
         for problem in error.problems:
             trail.problem("training.software.overrides", problem.message, problem.advice)
-    covered = set(stated.overrides)
-    if stated.attention:
-        covered.add("attention")
-    trail.take(family_assumptions(family, frozenset(covered)))
     return family

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import model_validator
-from typing_extensions import Self
 
 from simcluster import shapes
 from simcluster.scenario.fields import Count, CountOrZero, Name, Part
@@ -42,7 +41,7 @@ class InlineArchitecture(Part):
     max_sequence: CountOrZero = 0
 
     @model_validator(mode="after")
-    def _heads(self) -> Self:
+    def _heads(self) -> InlineArchitecture:
         if self.head_dim is None and self.hidden % self.heads:
             raise ValueError(f"hidden {self.hidden} is not a multiple of heads {self.heads}; state head_dim")
         if self.kv_heads and self.heads % self.kv_heads:

@@ -150,10 +150,24 @@ def check_stages(scenario: Scenario) -> Finding | None:
     return None
 
 
+MOST_PADDING = 0.1  # of the heads; a layout that wastes more is one that nobody would run
+
+
+def padded_heads(heads: int, tp: int) -> int:
+    """Heads after padding to a multiple of tp.
+
+    >>> padded_heads(52, 8), padded_heads(64, 8)
+    (56, 64)
+    """
+    return -(-heads // tp) * tp
+
+
 def check_heads(scenario: Scenario) -> Finding | None:
-    """Tensor parallelism gives each rank whole heads."""
+    """Tensor parallelism gives each rank whole heads, at most a tenth of them padding."""
     plan, model = layout(scenario), scenario.model
-    if not plan or not isinstance(model, InlineArchitecture) or model.heads % plan.tp == 0:
+    if not plan or not isinstance(model, InlineArchitecture):
+        return None
+    if padded_heads(model.heads, plan.tp) <= (1 + MOST_PADDING) * model.heads:
         return None
     near = ", ".join(str(size) for size in _divisors_near(model.heads, plan.tp))
     message = f"{plan.tp} does not divide the {model.heads} heads"

@@ -6,7 +6,6 @@ import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
-from typing_extensions import Self
 
 from simcluster.scenario.fields import (
     MAPPING,
@@ -55,7 +54,7 @@ class NodeSpec(Part):
         return {"count": found[1], "link": found[2]} if found else value
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _complete(self) -> NodeSpec:
         if self.base is None and (self.gpu is None or self.gpus is None):
             raise ValueError("needs gpu and gpus, or base with the name of a catalogue node")
         return self
@@ -83,7 +82,7 @@ class FabricSpec(Part):
     storage: Literal["shared", "separate"] | None = None
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _complete(self) -> FabricSpec:
         if self.base is None and (self.protocol is None or self.link is None):
             raise ValueError("needs protocol and link, or base with the name of a catalogue fabric")
         return self
@@ -97,7 +96,7 @@ class Background(Part):
     job: Name | None = None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _one_kind(self) -> Background:
         flow = self.source is not None and self.rate is not None
         if flow == (self.job is not None) or (self.job and (self.source or self.rate)):
             raise ValueError("needs from and rate, or job")

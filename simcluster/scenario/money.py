@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from typing_extensions import Self
 
 from simcluster import units
 from simcluster.scenario.fields import (
@@ -81,7 +80,7 @@ class Acquire(Part):
     rent: Rent | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
+    def _one(self) -> Acquire:
         if (self.own is None) == (self.rent is None):
             raise ValueError("needs own or rent, and not both")
         return self

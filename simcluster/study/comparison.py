@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from simcluster.analysis.uncertainty import Difference, difference
 from simcluster.evaluate import Evaluation, evaluate
 from simcluster.hardware.catalogue import Catalogue
+from simcluster.resolve import Resolved
 from simcluster.scenario import Loaded
 from simcluster.study.verdict import Verdict, verdict
 
@@ -69,7 +70,13 @@ def _notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     for candidate in candidates[1:]:
         other = candidate.evaluation.resolved
         if other.arch != first.arch:
-            notes.append(f"{candidate.name} trains {other.arch.name}, the baseline {first.arch.name}: unlike jobs, compared per token")
-        if other.layout.sequences * other.layout.sequence_length != first.layout.sequences * first.layout.sequence_length:
+            models = f"{candidate.name} trains {other.arch.name}, the baseline {first.arch.name}"
+            notes.append(f"{models}: unlike jobs, compared per token")
+        if _tokens(other) != _tokens(first):
             notes.append(f"{candidate.name} has another global batch: compared per token")
     return tuple(notes)
+
+
+def _tokens(resolved: Resolved) -> int:
+    """Tokens of a step."""
+    return resolved.layout.sequences * resolved.layout.sequence_length

@@ -11,7 +11,9 @@ from simcluster.scenario import Loaded, load_study
 _FORM = "give scenario files, or a study with candidates"
 
 
-def load_candidates(paths: Sequence[str], sets: Sequence[str] = (), what_ifs: Sequence[str] = ()) -> list[tuple[str, Loaded]]:
+def load_candidates(
+    paths: Sequence[str], sets: Sequence[str] = (), what_ifs: Sequence[str] = ()
+) -> list[tuple[str, Loaded]]:
     """Candidates of all files, in order, with unique names.
 
     A study gives its candidates (or, without any, itself and its what-ifs if `what_ifs` names them). Raises InputError
@@ -29,7 +31,9 @@ def load_candidates(paths: Sequence[str], sets: Sequence[str] = (), what_ifs: Se
             study = load_study(path, sets)
             found += study.candidates
             found += [
-                (f"{name}, {change}", apply_what_if(loaded, change)) for change in what_ifs for name, loaded in study.candidates
+                (f"{name}, {change}", apply_what_if(loaded, change))
+                for change in what_ifs
+                for name, loaded in study.candidates
             ]
         except InputError as error:
             problems += error.problems

@@ -59,11 +59,16 @@ def verdict(candidates: Sequence[Candidate]) -> Verdict:
 
 
 def _nothing_fits(candidates: Sequence[Candidate]) -> Verdict:
-    nearest = min(candidates, key=lambda one: float(one.evaluation.memory.peak_bytes) / float(one.evaluation.memory.capacity_bytes))
+    nearest = min(
+        candidates,
+        key=lambda one: float(one.evaluation.memory.peak_bytes) / float(one.evaluation.memory.capacity_bytes),
+    )
     report = nearest.evaluation.memory
     over = format_bytes(float(report.peak_bytes) - float(report.capacity_bytes), binary=True)
     sentence = f"None of them fits in memory; {nearest.name} comes nearest and is {over} over."
-    return Verdict(None, sentence, "peak memory is above what the GPU has", (), (), "more tp, pp or sharding, or recompute")
+    return Verdict(
+        None, sentence, "peak memory is above what the GPU has", (), (), "more tp, pp or sharding, or recompute"
+    )
 
 
 def _between(best: Candidate, rival: Candidate, candidates: Sequence[Candidate]) -> Verdict:
@@ -77,7 +82,11 @@ def _between(best: Candidate, rival: Candidate, candidates: Sequence[Candidate])
         return Verdict(best.name, sentence, why, (), (), lever)
     settle = (_measure(best, rival),)
     if gain < ALIKE:
-        sentence = f"{best.name} and {rival.name} are alike: tokens per second differ by {format_percent(gain)}."
+        gap = format_seconds(abs(rival.evaluation.step.time_s - best.evaluation.step.time_s))
+        step = format_seconds(best.evaluation.step.time_s)
+        sentence = (
+            f"{best.name} and {rival.name} are alike: the step differs by {gap} of {step} ({format_percent(gain)})."
+        )
         return Verdict(None, sentence, why, (), settle, lever)
     amount = f"{format_percent(gain)} more tokens per second than {rival.name}"
     interval = f"80% interval {format_percent(low)} to {format_percent(high)}"
@@ -130,10 +139,12 @@ def wires(one: NetworkRates, other: NetworkRates) -> list[str]:
             return []
         each = format_rate(rates[0], bits=True)
         return [f"the wires are alike ({each} a node), {one.fabric} and {other.fabric} differ in protocol only"]
-    ratio = rates[0] / rates[1]
-    fast, slow = (0, 1) if ratio > 1 else (1, 0)
-    share = max(ratio, 1 / ratio)
-    return [f"{labels[fast]} carries {share:.3g} times the line rate of {labels[slow]} ({format_rate(rates[fast], bits=True)} against {format_rate(rates[slow], bits=True)} a node)"]
+    fast, slow = (0, 1) if rates[0] > rates[1] else (1, 0)
+    times = f"{rates[fast] / rates[slow]:.3g} times the line rate of {labels[slow]}"
+    return [
+        f"{labels[fast]} carries {times} "
+        f"({format_rate(rates[fast], bits=True)} against {format_rate(rates[slow], bits=True)} a node)"
+    ]
 
 
 def _measure(best: Candidate, rival: Candidate) -> str:

@@ -10,7 +10,7 @@ relative to another one (its base): the few points of a training kernel correct 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ Direction = Literal["forward", "backward"]
 BLOCK = 128.0  # rows of queries (and keys) that one block handles
 BACKWARD_WORK = 2.5  # products backward over forward
 BACKWARD_TRAFFIC = 3.0  # bytes backward over forward
+NEUTRAL = (0.5 * np.log(2.0), 0.5 * np.log(8.0))  # two sequences, groups of eight heads
 _HEAD_DIMS = {
     "flash-1": (16, 32, 64, 128),
     "flash-2": (32, 64, 96, 128, 160, 192, 224, 256),
@@ -186,54 +187,59 @@ def points_work(table: AttentionTable, key: str) -> Work:
     return attention_work(batch, heads, kv_heads, seq, seq, head_dim, causal, *key.split("/"))
 
 
-def table_log_efficiency(profile: KernelProfile, key: str, work: Work) -> Array:
-    """Z that a table (with its bases) predicts for `work`, axis [query]."""
-    return _look_up(profile, key, work)[0]
+def base_log_efficiency(profile: KernelProfile, table: AttentionTable, work: Work) -> Array:
+    """What the base of a table predicts for `work`: its z, axis [query]."""
+    return _base(profile, table, work)[0]
 
 
 @lru_cache(maxsize=256)
-def _residuals(profile: KernelProfile, key: str) -> tuple[Array, Array]:
-    """Coordinates of a table's points and their z, relative to the base if there is one."""
+def _points(profile: KernelProfile, key: str) -> tuple[Array, Array, Array]:
+    """Coordinates of a table's points, their z, and that of its base there (0 without one)."""
     table = profile.attention[key]
     work = points_work(table, key)
     z = log_efficiency(table, profile.device.sms, work, table.points[:, -1])
-    if table.base and len(z):
-        z = z - _look_up(profile, table.base, work)[0]
-    return work.x, z
+    return work.x, z, base_log_efficiency(profile, table, work) if table.base and len(z) else np.zeros(len(z))
 
 
 def _look_up(profile: KernelProfile, key: str, work: Work) -> tuple[Array, NDArray[Any], Array]:
-    """z, grade and sigma at the calls of `work`, following the bases."""
+    """z, grade and sigma at the calls of `work`; what was measured as it is keeps its own value."""
+    value, grade, sigma = _smooth(profile, key, work)
     table = profile.attention[key]
-    start = np.full(len(work.x), table.shift)
-    base_grade, base_sigma = np.full(len(work.x), 3), np.full(len(work.x), _PRIOR_SIGMA)
-    if table.base:
-        base, base_grade, base_sigma = _look_up(profile, table.base, work)
-        start = start + base
-    best = GRADES.index(table.best)
-    if not len(table.points):
-        return start, np.maximum(base_grade if table.base else 3, best), np.hypot(base_sigma, table.fit.noise)
-    points, z = _residuals(profile, key)
-    inside = np.clip(work.x, points.min(axis=0), points.max(axis=0))
-    excess = work.x - inside
-    fit = local_fit(inside, points, z, table.fit.kernel(), table.shift)
-    spread = table.fit.loo_median / 0.6745
-    sigma = np.sqrt(
-        table.fit.noise**2 + spread**2 * (1 + table.fit.prior_weight / (fit.support + table.fit.prior_weight))
-    )
-    near = fit.nearest * np.exp(-0.5 * np.square(excess / np.asarray(table.fit.lengths)).sum(axis=1)) >= _WEAK
-    hit, exact = _exact(work.x, points, z)
-    value = np.where(hit, exact, fit.value) + (start - table.shift)
-    grade = np.where(hit, 0, np.where(near, 1, np.maximum(base_grade, 2) if table.base else 2))
-    sigma = np.where(hit, table.fit.noise, np.hypot(sigma, _FAR_SIGMA * np.linalg.norm(excess, axis=1)))
-    return value, np.maximum(grade, best), sigma
-
-
-def _exact(x: Array, points: Array, z: Array) -> tuple[NDArray[np.bool_], Array]:
-    """Which calls were measured as they are, and their z (0 elsewhere)."""
-    hit, value = np.zeros(len(x), dtype=bool), np.zeros(len(x))
-    for i, row in enumerate(x):
+    points, z, _ = _points(profile, key)
+    for i, row in enumerate(work.x):
         same = np.flatnonzero(np.abs(points - row).max(axis=1) < 1e-9)
         if same.size:
-            hit[i], value[i] = True, np.median(z[same])
-    return hit, value
+            value[i], grade[i], sigma[i] = np.median(z[same]), GRADES.index(table.best), table.fit.noise
+    return value, grade, sigma
+
+
+def _base(profile: KernelProfile, table: AttentionTable, work: Work) -> tuple[Array, NDArray[Any], Array]:
+    """z, grade and sigma of what a table is relative to: another table, or the roofline itself."""
+    if not table.base:
+        size = len(work.x)
+        return np.zeros(size), np.full(size, 3), np.full(size, _PRIOR_SIGMA)
+    if table.base_at == "neutral":
+        x = work.x.copy()
+        x[:, 2:4] = NEUTRAL
+        work = replace(work, x=x)
+    return _smooth(profile, table.base, work)
+
+
+def _smooth(profile: KernelProfile, key: str, work: Work) -> tuple[Array, NDArray[Any], Array]:
+    """z, grade and sigma from the regression of a table on top of its base."""
+    table = profile.attention[key]
+    base, base_grade, base_sigma = _base(profile, table, work)
+    best = GRADES.index(table.best)
+    if not len(table.points):
+        return base + table.shift, np.maximum(base_grade, best), np.hypot(base_sigma, table.fit.noise)
+    points, z, z_base = _points(profile, key)
+    inside = np.clip(work.x, points.min(axis=0), points.max(axis=0))
+    excess = work.x - inside
+    fit = local_fit(inside, points, z - z_base, table.fit.kernel(), table.shift)
+    rare = table.fit.prior_weight / (fit.support + table.fit.prior_weight)
+    spread = table.fit.loo_median / 0.6745  # median to standard deviation of a normal distribution
+    far = _FAR_SIGMA * np.linalg.norm(excess, axis=1)
+    sigma = np.sqrt(table.fit.noise**2 + spread**2 * (1 + rare) + far**2)
+    near = fit.nearest * np.exp(-0.5 * np.square(excess / np.asarray(table.fit.lengths)).sum(axis=1)) >= _WEAK
+    grade = np.where(near, 1, np.maximum(base_grade, 2) if table.base else 2)
+    return base + fit.value, np.maximum(grade, best), sigma

@@ -24,6 +24,7 @@ from simcluster.timing.regression import Array, local_fit
 Layout = Literal["TN", "NN", "NT"]  # forward, input gradient, weight gradient (cuBLAS names, column-major)
 
 _STEP = 0.4  # spacing of the smoothed surface [ln units]
+_LEAST, _MOST = np.log(8.0), np.log(2.0**18)  # dimensions that the surface covers
 _BELOW_SIGMA = 0.10  # further uncertainty for each e-fold below the measured box
 _ABOVE_SIGMA = 0.02  # and above it, where efficiency has saturated
 _PRIOR_SIGMA = 0.25
@@ -124,41 +125,49 @@ def _roof(compute_s: Array, traffic_bytes: Array, profile: KernelProfile, latenc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Surface:
-    """The smoothed table on a regular lattice of ln m, ln n, ln k; fields [m, n, k, quantity]."""
+    """The smoothed table on a regular lattice of ln m, ln n, ln k that reaches beyond the measured box."""
 
-    low: Array
+    low: Array  # measured box [axis]
     high: Array
+    start: Array  # first node of the lattice [axis]
     step: Array
-    fields: Array  # ln seconds, ln of the nearest weight, relative sigma
+    fields: Array  # ln seconds, ln of the nearest weight, relative sigma; axes [m, n, k, quantity]
     keys: NDArray[np.int64]  # exact shapes, packed and sorted, with their measured seconds
     seconds: Array
 
 
 @lru_cache(maxsize=256)
 def _surface(table: GemmTable, element: float) -> _Surface:
-    """Evaluate the regression once on a lattice and make it monotone."""
+    """Evaluate the regression once on a lattice over the measured box, carry z on beyond it, and make time monotone."""
     shapes, measured = table.points[:, :3], table.points[:, 3]
     x = np.log(shapes)
-    low, high = x.min(axis=0), x.max(axis=0)
-    counts = np.maximum(2, np.ceil((high - low) / _STEP).astype(int) + 1)
-    step = np.maximum((high - low) / (counts - 1), 1e-9)
-    axes = [low[i] + step[i] * np.arange(counts[i]) for i in range(3)]
-    nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    roof = _reference(table, np.exp(nodes), element)
-    z = np.log(_reference(table, shapes, element) / measured)
-    fit = local_fit(nodes, x, z, table.fit.kernel(), np.median(z))
-    ln_time = np.log(roof) - fit.value
-    sigma = _sigma(table, fit.support)
-    fields = np.stack(
-        [
-            _monotone(ln_time.reshape(counts)),
-            *(np.asarray(a).reshape(counts) for a in (np.log(np.maximum(fit.nearest, 1e-12)), sigma)),
-        ],
-        axis=-1,
+    low, high = x.min(axis=0), np.maximum(x.max(axis=0), x.min(axis=0) + 1e-3)
+    counts = np.ceil((high - low) / _STEP).astype(int) + 1
+    step = (high - low) / (counts - 1)
+    fit = local_fit(
+        _nodes(low, step, counts),
+        x,
+        np.log(_reference(table, shapes, element) / measured),
+        table.fit.kernel(),
+        np.median(np.log(_reference(table, shapes, element) / measured)),
     )
+    pad = np.stack([np.ceil((low - _LEAST) / step), np.ceil((_MOST - high) / step)], axis=1).clip(0, 60).astype(int)
+    start = low - pad[:, 0] * step
+    z, near, sigma = (
+        np.pad(field.reshape(counts), pad, mode="edge")
+        for field in (fit.value, np.log(np.maximum(fit.nearest, 1e-12)), _sigma(table, fit.support))
+    )
+    roof = _reference(table, np.exp(_nodes(start, step, np.array(z.shape))), element)
+    fields = np.stack([_monotone(np.log(roof).reshape(z.shape) - z), near, sigma], axis=-1)
     keys = _pack(shapes)
     order = np.argsort(keys, kind="stable")
-    return _Surface(low, high, step, fields, keys[order], measured[order])
+    return _Surface(low, high, start, step, fields, keys[order], measured[order])
+
+
+def _nodes(start: Array, step: Array, counts: NDArray[Any]) -> Array:
+    """Coordinates of a regular lattice, axes [node, axis]."""
+    axes = [start[i] + step[i] * np.arange(counts[i]) for i in range(3)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
 def _monotone(values: Array) -> Array:
@@ -198,16 +207,16 @@ def _table_time(
     surface = _surface(table, ELEMENT_BYTES[TABLE_OF.get(dtype, dtype)])
     rows = np.stack([m * batch, n, k], axis=-1)
     x = np.log(rows)
-    inside = np.clip(x, surface.low, surface.high)
-    ln_time, ln_near, sigma = np.moveaxis(_interpolate(surface, inside), -1, 0)
+    held, fields = _interpolate(surface, x)
+    ln_time, ln_near, sigma = np.moveaxis(fields, -1, 0)
     hit, seconds = _exact(surface, rows, batch)
-    at = np.where(hit[..., None], rows, np.exp(inside))
+    at = np.where(hit[..., None], rows, np.exp(held))
     z = np.log(_reference(table, at, element)) - np.where(hit, np.log(seconds), ln_time)
     flops = peak_flops(profile, dtype)
     weights = (batch - 1) * element * k * n  # beyond those of the tall product
     roof = _roof(2 * rows.prod(axis=-1) / flops, element * _elements(rows) + weights, profile, table.latency_s)
     time = np.maximum(roof * np.exp(-z), 2 * rows.prod(axis=-1) / (flops * table.max_efficiency))
-    beyond = np.stack([np.maximum(inside - x, 0), np.maximum(x - inside, 0)])
+    beyond = np.stack([np.maximum(surface.low - x, 0), np.maximum(x - surface.high, 0)])
     far = ln_near - 0.5 * np.square(beyond.sum(axis=0) / np.asarray(table.fit.lengths)).sum(axis=-1) < np.log(_WEAK)
     below, above = np.linalg.norm(beyond, axis=-1)
     sigma = np.where(
@@ -220,7 +229,7 @@ def _table_time(
 
 
 def _batch_waste(table: GemmTable, m: Array, n: Array, k: Array) -> Array:
-    """Time of `batch` separate products over that of a tall one: partly filled tiles, pipelines filled for a short k."""
+    """Time of separate products over that of a tall one: partly filled tiles, pipelines filled for a short k."""
     shortest = table.points[:, 2].min()
     short = np.where(k < shortest, (1 + _PROLOGUE_K / k) / (1 + _PROLOGUE_K / shortest), 1.0)
     return np.asarray(_filled(m) * _filled(n) * short)
@@ -240,18 +249,18 @@ def _exact(surface: _Surface, rows: Array, batch: Array) -> tuple[NDArray[np.boo
     return np.asarray(hit), np.where(hit, surface.seconds[at], 1.0)
 
 
-def _interpolate(surface: _Surface, x: Array) -> Array:
-    """Trilinear values at x [..., 3] inside the box, axes [..., quantity]."""
+def _interpolate(surface: _Surface, x: Array) -> tuple[Array, Array]:
+    """x [..., 3] held inside the lattice, and trilinear values there, axes [..., quantity]."""
     counts = np.array(surface.fields.shape[:3])
-    position = (x - surface.low) / surface.step
-    cell = np.clip(position.astype(int), 0, counts - 2)
+    position = np.clip((x - surface.start) / surface.step, 0, counts - 1)
+    cell = np.minimum(position.astype(int), counts - 2)
     part = position - cell
     total = np.zeros((*x.shape[:-1], surface.fields.shape[3]))
     for corner in np.ndindex(2, 2, 2):
         weight = np.prod(np.where(np.array(corner), part, 1 - part), axis=-1)
         i, j, h = np.moveaxis(cell + np.array(corner), -1, 0)
         total += weight[..., None] * surface.fields[i, j, h]
-    return total
+    return surface.start + position * surface.step, total
 
 
 def _parts(profile: KernelProfile, dtype: str, shape: tuple[Array, ...], output: float) -> tuple[Array, Array, float]:
@@ -271,7 +280,7 @@ def _tile_time(profile: KernelProfile, dtype: str, m: Array, n: Array, k: Array,
         waves = np.ceil(batch * np.ceil(m / rows) * np.ceil(n / columns) / sms)
         best = np.minimum(best, waves * sms * 2 * rows * columns * (k + _PROLOGUE_K) / (rate * speed))
     memory = _parts(profile, dtype, (m, n, k, batch), 0.0)[1]
-    return np.maximum(best, memory) + profile.launch.device_gap_s
+    return np.asarray(np.maximum(best, memory) + profile.launch.device_gap_s)
 
 
 def _layout_rate(profile: KernelProfile, key: str) -> float:

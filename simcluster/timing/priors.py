@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -79,8 +80,14 @@ def prior_attention(device: DeviceRates, generation: str) -> dict[str, Attention
 
 
 def derived_attention(
-    base: str, speed: float, flops: float, bytes_per_s: float, best: Grade, origin: Origin
+    base: str,
+    speed: float,
+    flops: float,
+    bytes_per_s: float,
+    best: Grade,
+    origin: Origin,
+    base_at: Literal["same", "neutral"] = "same",
 ) -> AttentionTable:
     """A table without points: `speed` times its base (times the roofline if there is no base)."""
     none = np.empty((0, len(ATTENTION_COLUMNS)))
-    return AttentionTable(base, float(np.log(speed)), flops, bytes_per_s, 1e-5, best, _NO_FIT, origin, none)
+    return AttentionTable(base, base_at, float(np.log(speed)), flops, bytes_per_s, 1e-5, best, _NO_FIT, origin, none)

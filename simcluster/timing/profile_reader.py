@@ -25,7 +25,12 @@ from simcluster.timing.regression import Array
 SCHEMA = 1
 _Record = TypeVar("_Record")
 _Path = tuple["str | int", ...]
-_hints = cache(get_type_hints)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Types of the fields of a dataclass; the annotations are text until they are resolved."""
+    return get_type_hints(kind)
 
 
 def read_profile(path: str | Path) -> KernelProfile:
@@ -83,10 +88,12 @@ class _Reader:
             near = difflib.get_close_matches(key, fields, 1)
             hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(fields)}"
             self.complain((*path, key), f"unknown key {_name((*path, key))}", hint)
+        record: Any = kind
+        hints = _hints(record)
         before, values = len(self.problems), {}
         for name, item in fields.items():
             if name in data:
-                values[name] = self.value((*path, name), _hints(kind)[name], data[name], item.metadata)
+                values[name] = self.value((*path, name), hints[name], data[name], item.metadata)
             elif item.default is dataclasses.MISSING:
                 self.complain(path, f"{_name((*path, name))} is missing")
         return kind(**values) if len(self.problems) == before else None

@@ -1,7 +1,7 @@
 """Kernel profiles: how fast one accelerator runs isolated kernels, and where each figure comes from.
 
 A profile holds measured point tables (GEMM, attention) and single figures (memory streams, launches), every one with
-its source, date and kind. Rates are those of a kernel alone on the device; what a training run sustains is another matter.
+its source, date and kind. Rates are those of a kernel alone on the device, not what a training run sustains.
 """
 
 from __future__ import annotations
@@ -106,9 +106,12 @@ class AttentionTable:
 
     With a `base` (key of another table) the fit is of the difference to it, and `shift` is that difference far from
     every point: ln of the speed relative to the base. Without points the base and the shift are all there is.
+    `base_at` neutral asks the base for a fixed number of sequences and group of heads: inference kernels pay for paged
+    keys by both, training kernels do not.
     """
 
     base: str
+    base_at: Literal["same", "neutral"]
     shift: float = field(metadata={"any_sign": True})
     reference_flops: float
     reference_bytes_per_s: float

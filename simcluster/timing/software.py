@@ -72,8 +72,8 @@ class SoftwareFamily:
       default_micro_batch    when not stated: one; per-stage (a replica's batch in pp parts); whole (a replica's batch)
     Memory traffic and states
       recompute              default recompute mode
-      selective_modules      what "selective" recomputes when no modules are named: core_attn, layernorm, mlp, mlp_up,
-                             moe, moe_act, mla_up_proj, shared_experts, every-second-matmul
+      selective_modules      what "selective" recomputes when no modules are named: core_attn, attention, layernorm,
+                             mlp, mlp_act, moe, moe_act, mla_up_proj, shared_experts, every-other-matmul
       parameter_storage      fp32: sharded fp32 parameters are the master; bf16: compute weights beside a master copy
       gradient_storage       type of the gradient buffer
       optimizer_state_bytes  bytes per parameter beside parameters and gradients (master copy and moments)

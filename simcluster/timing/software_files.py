@@ -10,8 +10,8 @@ A file:
     fields: {overlap_grad_reduce: {value: true, from: args}}
 
 `until` is inclusive; `priority` (default 1) settles which of two matching families wins. A value may be a mapping from
-GPU generation to value, with `default`. `kind` is documentation, repository (its defaults or example scripts), paper, or
-estimate.
+GPU generation to value, with `default`. `kind` is documentation, repository (its defaults or example scripts), paper,
+or estimate.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def _rate(raw: Mapping[str, Any], where: str) -> SustainedRate:
     try:
         rate = SustainedRate(**raw)
     except TypeError as error:
-        raise InputError(Problem(f"{where}: {error}", "write it with calibration/fit_sustained.py", Mark(str(_path()))))
+        advice = "write it with calibration/fit_sustained.py"
+        raise InputError(Problem(f"{where}: {error}", advice, Mark(str(_path())))) from None
     if not rate.low <= rate.value <= rate.high:
         raise InputError(Problem(f"{where}: {rate.value} lies outside its bounds", "", Mark(str(_path()))))
     return rate

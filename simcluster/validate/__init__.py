@@ -1,1 +1,1 @@
-
+"""Published runs against predictions."""

@@ -1,1 +1,1 @@
-
+"""Models as operators, parameters, FLOPs and bytes."""

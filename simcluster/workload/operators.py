@@ -100,7 +100,7 @@ def linear(
 
 
 def norm(name: str, elements: Num, plan: LayerPlan) -> Element:
-    """A layer norm over `elements` activations: 4 bytes each forward, 6 backward and 6 to add the residual's gradient."""
+    """A norm over `elements` activations: 4 bytes each forward, 6 backward and 6 to add the residual's gradient."""
     kernels = 1 if plan.fused_norm else UNFUSED_NORM_KERNELS
     return Element(
         name,

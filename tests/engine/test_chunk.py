@@ -11,7 +11,11 @@ TIME = st.floats(0.0, 10.0)
 def block(device, extra, host):
     columns = len(COLUMNS)
     return BlockTimes(
-        np.full(columns, device), np.full(columns, device + extra), np.full(columns, host), np.zeros(4), np.zeros((4, 2))
+        np.full(columns, device),
+        np.full(columns, device + extra),
+        np.full(columns, host),
+        np.zeros(4),
+        np.zeros((4, 2)),
     )
 
 

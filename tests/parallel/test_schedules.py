@@ -36,9 +36,7 @@ def test_gpipe_keeps_every_micro_batch():
     assert peak_in_flight(gpipe.order(4, 8, 1)) == 8
 
 
-@given(
-    st.sampled_from(["gpipe", "1f1b", "none"]), st.integers(1, 7), st.integers(1, 12), st.integers(1, 3), st.data()
-)
+@given(st.sampled_from(["gpipe", "1f1b", "none"]), st.integers(1, 7), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_every_chunk_runs_once_forward_before_backward(schedule, pp, micro_batches, virtual_stages, data):
     if schedule != "1f1b" or pp == 1:
         virtual_stages = 1

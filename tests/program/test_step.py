@@ -27,7 +27,13 @@ def makespan(schedule, pp, m, v=1, forward=1.0, backward=2.0, lag=0.0, blocking=
 
 @pytest.mark.parametrize(
     ("schedule", "pp", "m", "v", "expected"),
-    [("gpipe", 4, 8, 1, 33.0), ("1f1b", 4, 8, 1, 33.0), ("1f1b", 4, 8, 2, 28.5), ("1f1b", 8, 16, 3, 55.0), ("1f1b", 4, 12, 4, 38.25)],
+    [
+        ("gpipe", 4, 8, 1, 33.0),
+        ("1f1b", 4, 8, 1, 33.0),
+        ("1f1b", 4, 8, 2, 28.5),
+        ("1f1b", 8, 16, 3, 55.0),
+        ("1f1b", 4, 12, 4, 38.25),
+    ],
 )
 def test_published_makespans(schedule, pp, m, v, expected):
     assert makespan(schedule, pp, m, v) == pytest.approx(expected, rel=1e-12)
@@ -49,7 +55,9 @@ def test_interleaving_divides_the_bubble(pp, groups, v, forward, backward):
     assert makespan("1f1b", pp, m, v, forward, backward) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("pp", "m", "v", "expected"), [(4, 8, 1, 34.6), (4, 16, 1, 59.8), (8, 32, 1, 123.8), (4, 8, 2, 29.9)])
+@pytest.mark.parametrize(
+    ("pp", "m", "v", "expected"), [(4, 8, 1, 34.6), (4, 16, 1, 59.8), (8, 32, 1, 123.8), (4, 8, 2, 29.9)]
+)
 def test_messages_cost_their_round_trips(pp, m, v, expected):
     assert makespan("1f1b", pp, m, v, lag=0.1) == pytest.approx(expected, rel=1e-12)
 

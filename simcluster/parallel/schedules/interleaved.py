@@ -13,8 +13,7 @@ def _table(micro_batches: int, virtual_stages: int, group: int) -> NDArray[np.in
     rows = []
     for first in range(0, micro_batches, group):
         micro = np.arange(first, min(first + group, micro_batches), dtype=np.int64)
-        for chunk in range(virtual_stages):
-            rows.append(np.stack([micro, np.full_like(micro, chunk)], axis=1))
+        rows += [np.stack([micro, np.full_like(micro, chunk)], axis=1) for chunk in range(virtual_stages)]
     return np.concatenate(rows)
 
 
