@@ -13,6 +13,7 @@ from simcluster.timing.software import (
     SoftwareFamily,
     choose_family,
     family_assumptions,
+    field_names,
     resolve,
     with_overrides,
 )
