@@ -5,16 +5,19 @@ import sys
 
 from environment import ROOT, VENV, ensure
 
-ensure("dev")
 BIN = VENV / "bin"
 STEPS = (
-    [BIN / "ruff", "check", "."],
-    [BIN / "ruff", "format", "--check", "."],
-    [BIN / "mypy"],
-    [BIN / "lint-imports"],
-    [sys.executable, ROOT / "scripts" / "test.py"],
+    (BIN / "ruff", "check", "."),
+    (BIN / "ruff", "format", "--check", "."),
+    (BIN / "mypy",),
+    (BIN / "lint-imports",),
+    (sys.executable, ROOT / "scripts" / "test.py"),
 )
-failed = [step for step in STEPS if subprocess.run(list(map(str, step)), check=False, cwd=ROOT).returncode]
-for step in failed:
-    sys.stderr.write(f"failed: {' '.join(map(str, step))}\n")
-sys.exit(bool(failed))
+
+if __name__ == "__main__":
+    ensure("dev")
+    commands = [[str(word) for word in step] for step in STEPS]
+    failed = [command for command in commands if subprocess.run(command, check=False, cwd=str(ROOT)).returncode]
+    for command in failed:
+        sys.stderr.write("failed: {}\n".format(" ".join(command)))
+    sys.exit(bool(failed))

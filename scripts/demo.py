@@ -4,7 +4,8 @@ import sys
 
 from environment import ensure, run
 
-ensure()
-sys.exit(
-    run("-m", "simcluster", "compare", "examples/llama-65b-512xa100.yaml", "examples/llama-65b-512xa100-roce.yaml")
-)
+COMMAND = ("compare", "examples/llama-65b-512xa100.yaml", "examples/llama-65b-512xa100-roce.yaml")
+
+if __name__ == "__main__":
+    ensure()
+    sys.exit(run("-m", "simcluster", *COMMAND))

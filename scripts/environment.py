@@ -1,21 +1,27 @@
 """Makes `.venv` in the checkout and installs simcluster into it; needs nothing but Python 3.10 or newer.
 
-`python3 scripts/environment.py [dev]` sets up and stops. The other scripts call `ensure` first.
+`python3 scripts/environment.py [dev]` sets up and stops. The other scripts call `ensure` first. The code runs on old
+Pythons too, so that they can be told what is missing.
 """
 
 import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+MARKER = VENV / ".simcluster"
+LOG = VENV / "setup.log"
 OLDEST = (3, 10)
+NEWER = ("python3.13", "python3.12", "python3.11", "python3.10")
 
 
 def stop(message):
-    sys.exit(f"simcluster setup: {message}")
+    sys.exit("simcluster setup: " + message)
 
 
 def python():
@@ -23,41 +29,80 @@ def python():
     return VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def _stamp(extras):
-    digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + extras.encode())
-    return f"{digest.hexdigest()} {sys.version_info[:2]}"
+def state():
+    """What was set up: digest of the project file, and the extras; ("", set()) if nothing was."""
+    if not python().is_file() or not MARKER.is_file():
+        return "", set()
+    digest, *extras = MARKER.read_text().split() or [""]
+    return digest, set(extras)
 
 
-def _make_venv():
+def check_python():
+    """Stops with one line if this Python is too old or lacks venv."""
+    if sys.version_info < OLDEST:
+        newer = next(filter(shutil.which, NEWER), None)
+        advice = "; run it with " + newer if newer else ""
+        stop("Python 3.10 or newer is needed, this is " + sys.version.split()[0] + advice)
     try:
         import ensurepip  # noqa: F401
-        import venv
+        import venv  # noqa: F401
     except ImportError:
         stop("Python's venv module is missing; on Debian or Ubuntu run: apt-get install python3-venv")
-    venv.EnvBuilder(with_pip=True).create(VENV)
 
 
-def ensure(extras=""):
-    """Sets up once; again only if the project file, the extras or the Python version changed."""
-    if sys.version_info < OLDEST:
-        stop(f"Python {OLDEST[0]}.{OLDEST[1]} or newer is needed, this is {sys.version.split()[0]}")
-    marker = VENV / ".simcluster"
-    if python().is_file() and marker.is_file() and marker.read_text() == _stamp(extras):
+def make_venv():
+    """An empty environment with pip; what an interrupted run left behind is replaced."""
+    import venv
+
+    try:
+        venv.EnvBuilder(with_pip=True, clear=VENV.exists()).create(str(VENV))
+    except (OSError, subprocess.CalledProcessError) as error:
+        stop("could not make {}: {}".format(VENV, error))
+
+
+def install(extras):
+    """Installs the checkout with extras; stops with one line that names what pip could not get."""
+    target = "{}[{}]".format(ROOT, ",".join(sorted(extras))) if extras else str(ROOT)
+    command = [str(python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", target]
+    done = subprocess.run(command, check=False, cwd=str(ROOT), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    text = done.stdout.decode(errors="replace")
+    LOG.write_text(text, encoding="utf-8")
+    if done.returncode:
+        stop("{} (details in {})".format(reason(text), LOG))
+
+
+def reason(log):
+    """What a failed pip run lacked, in one line.
+
+    >>> reason("ERROR: No matching distribution found for numpy>=1.26")
+    'pip could not get numpy>=1.26: no package index is reachable, or it has none for this Python'
+    """
+    missing = re.search(r"No matching distribution found for (\S+)", log)
+    if missing:
+        return "pip could not get {}: no package index is reachable, or it has none for this Python".format(missing[1])
+    errors = [line.strip() for line in log.splitlines() if line.strip().lower().startswith("error")]
+    return "pip failed: " + (errors[-1] if errors else "it gave no reason")
+
+
+def ensure(*extras):
+    """Sets up once; again only if the project file changed or more extras are wanted."""
+    digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    known, have = state()
+    if known == digest and have.issuperset(extras):
         return
+    check_python()
     sys.stderr.write("setting up .venv (once; a minute or two) ...\n")
-    if not python().is_file():
-        _make_venv()
-    target = f"{ROOT}[{extras}]" if extras else str(ROOT)
-    command = [python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", target]
-    if subprocess.run(list(map(str, command)), check=False, cwd=ROOT).returncode:
-        stop("pip could not install the packages named in pyproject.toml; its message above says which and why")
-    marker.write_text(_stamp(extras))
+    if not have and not known:
+        make_venv()
+    wanted = have.union(extras)
+    install(wanted)
+    MARKER.write_text(" ".join([digest, *sorted(wanted)]))
 
 
 def run(*arguments):
-    """Runs the environment's Python and returns its exit code."""
-    return subprocess.run([str(python()), *arguments], check=False, cwd=ROOT).returncode
+    """Runs the environment's Python in the checkout and returns its exit code."""
+    return subprocess.run([str(python()), *arguments], check=False, cwd=str(ROOT)).returncode
 
 
 if __name__ == "__main__":
-    ensure(",".join(sys.argv[1:]))
+    ensure(*sys.argv[1:])

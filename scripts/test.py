@@ -5,6 +5,7 @@ import sys
 
 from environment import ensure, run
 
-ensure("dev")
-workers = ["-n", str(min(os.cpu_count() or 1, 8))] if len(sys.argv) == 1 else []
-sys.exit(run("-m", "pytest", *workers, "-m", "not slow", *sys.argv[1:]))
+if __name__ == "__main__":
+    ensure("dev")
+    workers = ["-n", str(min(os.cpu_count() or 1, 8))] if len(sys.argv) == 1 else []
+    sys.exit(run("-m", "pytest", *workers, "-m", "not slow", *sys.argv[1:]))

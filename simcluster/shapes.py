@@ -22,7 +22,14 @@ CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A decoder-only transformer, as far as parameters, FLOPs and bytes need it."""
+    """A decoder-only transformer, as far as parameters, FLOPs and bytes need it.
+
+    Experts: layer i (from 0) has experts if experts > 0, i >= dense_layers and (i - dense_layers + 1) % moe_every == 0;
+    the others have the dense `ffn`. `shared_ffn` is the inner width of all shared experts together.
+    Latent attention (MLA): kv_rank > 0; then head_dim is nope_dim + rope_dim and q_rank 0 means an unfactored query.
+    Windows: window > 0 limits attention to that many tokens ("sliding") or to blocks of them ("chunked"), in all layers
+    but every full_every-th (layer i is full if full_every > 0 and (i + 1) % full_every == 0).
+    """
 
     name: str
     layers: int
@@ -45,6 +52,24 @@ class Architecture:
     qk_norm: Literal["none", "head", "full"] = "none"
     parallel_block: bool = False  # attention and MLP read the same input (GPT-NeoX, Falcon, Command-R)
     max_sequence: int = 0  # longest sequence the model was published for, 0 = unknown
+    experts: int = 0
+    top_k: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
+    shared_gate: bool = False  # a sigmoid gate (h weights) on the shared experts
+    dense_layers: int = 0
+    moe_every: int = 1
+    router_bias: bool = False
+    q_rank: int = 0
+    kv_rank: int = 0
+    nope_dim: int = 0
+    rope_dim: int = 0
+    value_dim: int = 0  # 0 = head_dim
+    window: int = 0
+    window_kind: Literal["sliding", "chunked"] = "sliding"
+    full_every: int = 0
+    attention_sinks: bool = False  # one learned logit a head
+    mtp_depth: int = 0  # extra layers that predict further tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,3 +192,20 @@ def test_what_does_not_fit_is_an_answer(run):
 def test_what_cannot_be_simulated_says_so(run, change, words):
     with pytest.raises(InputError, match=words):
         run(change)
+
+
+def test_no_wire_carries_more_than_it_can(run):
+    """On a slow fabric the pipeline is paced by its messages: each stage sends every micro-batch over one wire."""
+    change = {
+        "cluster": {"nodes": 4, "fabric": {"protocol": "tcp", "link": "10 Gbit/s", "links_per_node": 1}},
+        "training": {
+            "global_batch": 64,
+            "parallelism": layout(8, 4, 1),
+            "software": {"overrides": {"overlap_p2p": True}},
+        },
+    }
+    evaluation = run(change)
+    plan, network = evaluation.resolved.plan, evaluation.resolved.machine.network
+    bytes_out = 64 * 8 * 2.0 * 2048 * 2048 / 8  # micro-batches, ranks of a node, half-precision activation over tp
+    assert plan.micro_batches == 64
+    assert evaluation.step.time_s >= bytes_out / (network.nic_bytes_per_s * network.nics_per_node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
@@ -28,6 +29,7 @@ PURPOSE = {
     "show": "Show a scenario with every value settled and where it came from.",
     "hardware": "Look at the catalogue of GPUs, nodes and networks.",
 }
+NO_ANSWER = 1
 INTERNAL_ERROR = 70
 INTERRUPTED = 130
 
@@ -35,7 +37,7 @@ INTERRUPTED = 130
 class _Lazy(click.Group):
     """A group that imports a command only when it is named."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -43,7 +45,7 @@ class _Lazy(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
-        return command
+        return keep_examples(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -67,6 +69,21 @@ def app(debug: bool) -> None:
         os.environ["SIMCLUSTER_DEBUG"] = "1"
 
 
+def keep_examples(command: click.Command) -> click.Command:
+    r"""The command with its lists of examples left unwrapped.
+
+    click marks such lists with a backspace character; docstrings say \b in two characters.
+    """
+    command.help = (command.help or "").replace("\\b\n", "\b\n")
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            keep_examples(below)
+    return command
+
+
+keep_examples(app)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits."""
     sys.exit(run(arguments))
@@ -82,22 +99,25 @@ def run(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED
-    except SimclusterError as error:
-        if os.environ.get("SIMCLUSTER_DEBUG"):
-            raise
-        click.echo(_message(error), err=True)
-        return error.exit_code
     except Exception as error:
         if os.environ.get("SIMCLUSTER_DEBUG"):
-            raise
-        click.echo(
-            f"simcluster failed: {type(error).__name__}: {error}; this is a defect (--debug shows where)", err=True
-        )
-        return INTERNAL_ERROR
+            traceback.print_exc()
+        click.echo(_message(error), err=True)
+        return _exit_code(error)
     return result if isinstance(result, int) else 0
 
 
-def _message(error: SimclusterError) -> str:
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, SimclusterError):
+        return error.exit_code
+    return NO_ANSWER if isinstance(error, OSError) else INTERNAL_ERROR
+
+
+def _message(error: Exception) -> str:
     if isinstance(error, InputError) and len(error.problems) > 1:
         return f"{error}\n{len(error.problems)} problems"
-    return str(error)
+    if isinstance(error, SimclusterError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'output'}: {error.strerror or error}"
+    return f"simcluster failed: {type(error).__name__}: {error}; this is a defect (--debug shows where)"

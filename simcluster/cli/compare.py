@@ -27,7 +27,7 @@ def compare(
 
     \b
     simcluster compare examples/llama-65b-512xa100.yaml examples/llama-65b-512xa100-roce.yaml
-    simcluster compare examples/llama-1-33b-64xh100.yaml --what-if roce-200 --what-if one-nic
+    simcluster compare examples/llama-1-33b-64xh100.yaml --what-if roce-200 --what-if roce-200-one-nic
     """
     from simcluster.hardware.catalogue import Catalogue
     from simcluster.reports.layout import Page
@@ -44,4 +44,4 @@ def compare(
         record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"], "seed": seed}
         answer(to_json(record), output)
     else:
-        answer(compare_page(comparison, Page.for_stdout()), output)
+        answer(compare_page(comparison, Page.for_output(output)), output)

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from simcluster.errors import UsageError
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -60,8 +62,14 @@ def common(formats: tuple[str, ...]) -> Callable[[Command], Command]:
 
 
 def answer(text: str, output: Path | None) -> None:
-    """Prints the answer, or writes it to a file."""
+    """Prints the answer, or writes it to a file; UsageError if the file cannot be written."""
     if output is None:
-        click.echo(text)
+        # What the terminal's encoding lacks is escaped rather than fatal.
+        encoding = click.get_text_stream("stdout").encoding or "ascii"
+        click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
         return
-    output.write_text(text + "\n", encoding="utf-8")
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        message = f"-o {output}: cannot be written: {error.strerror or error}; name a file in a folder that exists"
+        raise UsageError(message) from error

@@ -43,4 +43,4 @@ def simulate(
         record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"], "seed": seed}
         answer(to_json(record), output)
     else:
-        answer(simulate_page(evaluation, Page.for_stdout()), output)
+        answer(simulate_page(evaluation, Page.for_output(output)), output)

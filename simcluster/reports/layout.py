@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,10 @@ class Page:
     same: str = "="
 
     @classmethod
-    def for_stdout(cls) -> Page:
-        """Unicode where the output can show it, ASCII elsewhere."""
+    def for_output(cls, file: Path | None = None) -> Page:
+        """Unicode in files, which are UTF-8, and where the standard output can show it; ASCII elsewhere."""
+        if file is not None:
+            return cls()
         encoding = (getattr(sys.stdout, "encoding", "") or "ascii").lower().replace("-", "")
         return cls() if encoding.startswith("utf") else cls(bar="#", dash="-")
 

@@ -84,8 +84,8 @@ def comparison_record(comparison: Comparison, seconds: float | None = None) -> d
 
 
 def to_json(record: Mapping[str, Any]) -> str:
-    """JSON text; a number that is not finite is a defect and raises ValueError."""
-    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False, default=_plain)
+    """JSON text, ASCII in any locale; a number that is not finite is a defect and raises ValueError."""
+    return json.dumps(record, indent=2, allow_nan=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from simcluster.resolve.records import Layout
@@ -17,6 +18,12 @@ _STRATEGIES = ("none", "zero-1")
 _SCHEDULES = ("1f1b", "gpipe", "none")
 _DEFAULT_SEQUENCE = 4096
 _DEFAULT_BATCH_TOKENS = 4_000_000
+_FEATURES: tuple[tuple[str, Callable[[Architecture], bool]], ...] = (
+    ("mixture of experts", lambda arch: arch.experts > 0),
+    ("latent attention", lambda arch: arch.kv_rank > 0),
+    ("windowed attention", lambda arch: arch.window > 0),
+    ("multi-token prediction", lambda arch: arch.mtp_depth > 0),
+)
 _MANY = 12  # legal values listed in a message
 
 
@@ -56,7 +63,7 @@ def resolve_layout(
         )
         return None
     plan = training.parallelism
-    _check_supported(scenario, plan, family, trail)
+    _check_supported(scenario, arch, plan, family, trail)
     dp = _data_parallel(plan, gpus, trail)
     _check_model(plan, arch, trail)
     if dp is None:
@@ -98,9 +105,14 @@ def resolve_layout(
     )
 
 
-def _check_supported(scenario: Scenario, plan: Parallelism, family: SoftwareFamily, trail: Trail) -> None:
+def _check_supported(
+    scenario: Scenario, arch: Architecture, plan: Parallelism, family: SoftwareFamily, trail: Trail
+) -> None:
     training = scenario.training
     where = "training.parallelism"
+    for feature, present in _FEATURES:
+        if present(arch):
+            trail.unsupported("model", f"{feature} ({arch.name})")
     if plan.cp > 1:
         trail.unsupported(f"{where}.cp", "context parallelism")
     if plan.ep > 1 or (plan.etp or 1) > 1:

@@ -39,6 +39,24 @@ class InlineArchitecture(Part):
     qk_norm: Literal["none", "head", "full"] = "none"
     parallel_block: bool = False
     max_sequence: CountOrZero = 0
+    experts: CountOrZero = 0
+    top_k: CountOrZero = 0
+    expert_ffn: CountOrZero = 0
+    shared_ffn: CountOrZero = 0
+    shared_gate: bool = False
+    dense_layers: CountOrZero = 0
+    moe_every: Count = 1
+    router_bias: bool = False
+    q_rank: CountOrZero = 0
+    kv_rank: CountOrZero = 0
+    nope_dim: CountOrZero = 0
+    rope_dim: CountOrZero = 0
+    value_dim: CountOrZero = 0
+    window: CountOrZero = 0
+    window_kind: Literal["sliding", "chunked"] = "sliding"
+    full_every: CountOrZero = 0
+    attention_sinks: bool = False
+    mtp_depth: CountOrZero = 0
 
     @model_validator(mode="after")
     def _heads(self) -> InlineArchitecture:

@@ -78,7 +78,7 @@ def gemm_time(
     >>> between = gemm_time(a100, [2048, 3072], 4608, 12288)
     >>> [int(grade) for grade in between.grade], [int(2 * m * 4608 * 12288 / t / 1e12) for m, t in
     ...     zip((2048, 3072), between.seconds)]
-    ([1, 1], [257, 259])
+    ([1, 1], [257, 261])
     """
     m, n, k, batch = (np.asarray(x, dtype=float) for x in np.broadcast_arrays(m, n, k, batch))
     key = "NT-accumulate" if accumulate else layout
@@ -250,7 +250,7 @@ def _exact(surface: _Surface, rows: Array, batch: Array) -> tuple[NDArray[np.boo
 
 
 def _interpolate(surface: _Surface, x: Array) -> tuple[Array, Array]:
-    """x [..., 3] held inside the lattice, and trilinear values there, axes [..., quantity]."""
+    """Where x [..., 3] lies when held inside the lattice, and trilinear values there, axes [..., quantity]."""
     counts = np.array(surface.fields.shape[:3])
     position = np.clip((x - surface.start) / surface.step, 0, counts - 1)
     cell = np.minimum(position.astype(int), counts - 2)

@@ -8,7 +8,7 @@ import pytest
 from simcluster.calibrate.profile_writer import profile_text
 from simcluster.errors import InputError
 from simcluster.shapes import GpuRates
-from simcluster.timing.profile import has_profile, load_profile, peak_flops, prior_profile
+from simcluster.timing.profile import has_profile, load_profile, peak_flops, prior_profile, profile_path
 from simcluster.timing.profile_reader import read_profile
 
 A100 = ["a100-40gb-sxm", "a100-80gb-pcie", "a100-80gb-sxm"]
@@ -60,7 +60,7 @@ def test_tables_measured_elsewhere_earn_no_better_than_c(name):
 
 
 def test_loading_takes_milliseconds():
-    path = "calibration/profiles/h200-141gb-sxm.yaml"
+    path = profile_path("h200-141gb-sxm")
     read_profile(path)
     start = time.perf_counter()
     for _ in range(5):
