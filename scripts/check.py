@@ -19,5 +19,5 @@ if __name__ == "__main__":
     commands = [[str(word) for word in step] for step in STEPS]
     failed = [command for command in commands if subprocess.run(command, check=False, cwd=str(ROOT)).returncode]
     for command in failed:
-        sys.stderr.write("failed: {}\n".format(" ".join(command)))
+        sys.stderr.write(f"failed: {' '.join(command)}\n")
     sys.exit(bool(failed))

@@ -50,25 +50,33 @@ def check_python():
         stop("Python's venv module is missing; on Debian or Ubuntu run: apt-get install python3-venv")
 
 
+def works(*module):
+    """Whether the environment's Python can run a module."""
+    command = [str(python()), "-m", *module]
+    return not subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+
+
 def make_venv():
-    """An empty environment with pip; what an interrupted run left behind is replaced."""
+    """An empty environment with pip; a broken one is replaced."""
     import venv
 
+    if python().is_file() and (works("pip", "--version") or works("ensurepip")):
+        return
     try:
         venv.EnvBuilder(with_pip=True, clear=VENV.exists()).create(str(VENV))
     except (OSError, subprocess.CalledProcessError) as error:
-        stop("could not make {}: {}".format(VENV, error))
+        stop(f"could not make {VENV}: {error}")
 
 
 def install(extras):
     """Installs the checkout with extras; stops with one line that names what pip could not get."""
-    target = "{}[{}]".format(ROOT, ",".join(sorted(extras))) if extras else str(ROOT)
+    target = f"{ROOT}[{','.join(sorted(extras))}]" if extras else str(ROOT)
     command = [str(python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", target]
     done = subprocess.run(command, check=False, cwd=str(ROOT), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     text = done.stdout.decode(errors="replace")
     LOG.write_text(text, encoding="utf-8")
     if done.returncode:
-        stop("{} (details in {})".format(reason(text), LOG))
+        stop(f"{reason(text)} (details in {LOG})")
 
 
 def reason(log):
@@ -79,7 +87,7 @@ def reason(log):
     """
     missing = re.search(r"No matching distribution found for (\S+)", log)
     if missing:
-        return "pip could not get {}: no package index is reachable, or it has none for this Python".format(missing[1])
+        return f"pip could not get {missing[1]}: no package index is reachable, or it has none for this Python"
     errors = [line.strip() for line in log.splitlines() if line.strip().lower().startswith("error")]
     return "pip failed: " + (errors[-1] if errors else "it gave no reason")
 
@@ -92,8 +100,7 @@ def ensure(*extras):
         return
     check_python()
     sys.stderr.write("setting up .venv (once; a minute or two) ...\n")
-    if not have and not known:
-        make_venv()
+    make_venv()
     wanted = have.union(extras)
     install(wanted)
     MARKER.write_text(" ".join([digest, *sorted(wanted)]))

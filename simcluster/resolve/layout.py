@@ -108,28 +108,25 @@ def resolve_layout(
 def _check_supported(
     scenario: Scenario, arch: Architecture, plan: Parallelism, family: SoftwareFamily, trail: Trail
 ) -> None:
+    """Notes what is right but not simulated."""
     training = scenario.training
-    where = "training.parallelism"
+    strategy = training.sharding.strategy or family.sharding
     for feature, present in _FEATURES:
         if present(arch):
             trail.unsupported("model", f"{feature} ({arch.name})")
-    if plan.cp > 1:
-        trail.unsupported(f"{where}.cp", "context parallelism")
-    if plan.ep > 1 or (plan.etp or 1) > 1:
-        trail.unsupported(f"{where}.ep", "expert parallelism")
-    if plan.schedule not in _SCHEDULES:
-        trail.unsupported(f"{where}.schedule", f"schedule {plan.schedule}")
-    if plan.order != "depth-first":
-        trail.unsupported(f"{where}.order", "breadth-first interleaving")
-    if training.precision not in _PRECISIONS:
-        trail.unsupported("training.precision", f"precision {training.precision}")
-    strategy = training.sharding.strategy or family.sharding
-    if strategy not in _STRATEGIES:
-        trail.unsupported("training.sharding.strategy", f"sharding {strategy}")
-    if training.sharding.offload != "none":
-        trail.unsupported("training.sharding.offload", "offload")
-    if training.grad_compression != "none":
-        trail.unsupported("training.grad_compression", "gradient compression")
+    findings = (
+        ("parallelism.cp", plan.cp > 1, "context parallelism"),
+        ("parallelism.ep", plan.ep > 1 or (plan.etp or 1) > 1, "expert parallelism"),
+        ("parallelism.schedule", plan.schedule not in _SCHEDULES, f"schedule {plan.schedule}"),
+        ("parallelism.order", plan.order != "depth-first", "breadth-first interleaving"),
+        ("precision", training.precision not in _PRECISIONS, f"precision {training.precision}"),
+        ("sharding.strategy", strategy not in _STRATEGIES, f"sharding {strategy}"),
+        ("sharding.offload", training.sharding.offload != "none", "offload"),
+        ("grad_compression", training.grad_compression != "none", "gradient compression"),
+    )
+    for path, wanted, what in findings:
+        if wanted:
+            trail.unsupported(f"training.{path}", what)
     if scenario.cluster.background:
         trail.unsupported("cluster.background", "other traffic on the fabric")
 
