@@ -1,5 +1,5 @@
 # Thin names for the scripts; each sets up .venv by itself.
-.PHONY: demo test check slow bench
+.PHONY: demo test check slow docs bench build
 
 demo:
 	@python3 scripts/demo.py
@@ -13,6 +13,14 @@ check:
 slow:
 	@python3 scripts/test.py -m slow
 
+docs:
+	@python3 scripts/environment.py dev
+	@.venv/bin/python scripts/docs.py
+
 bench:
 	@python3 scripts/environment.py dev
 	@.venv/bin/python benchmarks/run.py
+
+build:
+	@python3 scripts/environment.py dev
+	@.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -33,14 +33,16 @@ class FactorFit:
     rows: int
 
 
-def row_weights(sources: Sequence[str]) -> Floats:
-    """Weight of each row so that a source of n rows counts like sqrt(n), not n: its rows share their errors.
+def family_weights(families: Sequence[str]) -> Floats:
+    """Weight of each row: 1/(n + 1) for one of n rows of its family, so that families vote and rows do not.
 
-    >>> row_weights(["a", "b", "b", "b", "b"]).tolist()
-    [1.0, 0.5, 0.5, 0.5, 0.5]
+    This is the weight of a random effect that spreads as much between families as rows do within one.
+
+    >>> family_weights(["a", "b", "b", "b"]).tolist()
+    [0.5, 0.25, 0.25, 0.25]
     """
-    counts = {source: list(sources).count(source) for source in set(sources)}
-    return np.array([counts[source] ** -0.5 for source in sources])
+    counts = {family: list(families).count(family) for family in set(families)}
+    return np.array([1.0 / (1.0 + counts[family]) for family in families])
 
 
 def fit_factor(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simcluster.cli.options import answer, common
+from simcluster.cli.options import answer, common, tell
 
 
 @click.command()
@@ -39,6 +39,7 @@ def compare(
     started = time.perf_counter()
     named = load_candidates(candidates, sets, what_ifs)
     comparison = compare_candidates(named, Catalogue.load(hardware_db), seed)
+    tell(note for _, loaded in named for note in loaded.notes)
     if format_ == "json":
         record = comparison_record(comparison)
         record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"], "seed": seed}

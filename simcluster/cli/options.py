@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +12,7 @@ import click
 
 from simcluster.errors import UsageError
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -61,11 +64,19 @@ def common(formats: tuple[str, ...]) -> Callable[[Command], Command]:
     return add
 
 
+def tell(notes: Iterable[str]) -> None:
+    """What the reader of the answer should know of its input, each note once, apart from the answer."""
+    for note in dict.fromkeys(notes):
+        click.echo(f"note: {note}", err=True)
+
+
 def answer(text: str, output: Path | None) -> None:
     """Prints the answer, or writes it to a file; UsageError if the file cannot be written."""
+    # Names come from the user's files: they may not steer the terminal.
+    text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     if output is None:
-        # What the terminal's encoding lacks is escaped rather than fatal.
-        encoding = click.get_text_stream("stdout").encoding or "ascii"
+        # What the output's encoding lacks is escaped rather than fatal.
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
         return
     try:

@@ -30,11 +30,11 @@ def show(
     del seed
     from simcluster.hardware.catalogue import Catalogue
     from simcluster.reports.records import to_json
-    from simcluster.reports.resolved import resolved_record, resolved_table, stated_values
+    from simcluster.reports.resolved import file_values, resolved_record, resolved_table
     from simcluster.resolve import resolve
     from simcluster.scenario import load
 
     loaded = load(scenario, sets=sets)
-    values = resolve(loaded, Catalogue.load(hardware_db)).values if resolved else stated_values(loaded)
+    values = resolve(loaded, Catalogue.load(hardware_db)).values if resolved else file_values(loaded)
     text = to_json(resolved_record(values)) if format_ == "json" else resolved_table(values, loaded.notes)
     answer(text, output)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simcluster.cli.options import answer, common
+from simcluster.cli.options import answer, common, tell
 
 
 @click.command()
@@ -37,7 +37,9 @@ def simulate(
     from simcluster.scenario import load
 
     started = time.perf_counter()
-    evaluation = evaluate(load(scenario, sets=sets, what_if=what_if), Catalogue.load(hardware_db))
+    loaded = load(scenario, sets=sets, what_if=what_if)
+    evaluation = evaluate(loaded, Catalogue.load(hardware_db))
+    tell(loaded.notes)
     if format_ == "json":
         record = evaluation_record(evaluation)
         record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"], "seed": seed}

@@ -20,10 +20,20 @@ from simcluster.hardware.gpu import GpuSpec
 from simcluster.hardware.network import FabricSpec
 from simcluster.hardware.node import NodeSpec
 from simcluster.hardware.reading import near, read_entry
-from simcluster.hardware.schema import KINDS
+from simcluster.hardware.schema import KINDS, ONE_OF
 from simcluster.shapes import Assumption
 
-_WORDS = {"gpus": "GPU", "nodes": "node", "networks": "fabric"}
+_WORDS = {
+    "gpus": "GPU",
+    "cpus": "processor",
+    "nodes": "node",
+    "networks": "fabric",
+    "storage": "storage",
+    "clouds": "cloud",
+    "prices": "price list",
+    "facilities": "facility",
+    "reliability": "failure rates",
+}
 _MAX_DEPTH = 8  # of `extends`
 
 
@@ -77,9 +87,9 @@ class Catalogue:
     ) -> tuple[FabricSpec, tuple[Assumption, ...]]:
         """Fabric by id or alias; an alias that states cards per node sets them."""
         entry, alias, assumed = self.find("networks", name, date, path=path)
-        if entry.type == "switch":
+        if entry.type not in ("fabric", "scale-up"):
             advice = "name a fabric, or write {protocol: …, link: …, switch: …}"
-            raise InputError(Problem(f"{name!r} is a switch, not a fabric", advice))
+            raise InputError(Problem(f"{name!r} is a {entry.type}, not a fabric", advice))
         spec = FabricSpec.of(entry)
         if alias is not None and alias.nics:
             spec = replace(spec, nics_per_node=alias.nics)
@@ -215,11 +225,16 @@ class Catalogue:
 
 def _require_complete(entry: Entry) -> None:
     """InputError that lists the required values an entry lacks."""
-    rows = KINDS[entry.kind][entry.type]
+    rows, mark = KINDS[entry.kind][entry.type], Mark(entry.files[-1])
     missing = [key for key, row in rows.items() if row.required and key not in entry.values]
-    if missing:
-        mark = Mark(entry.files[-1])
-        raise InputError([Problem(f"{entry.id} lacks {key}", f"add it: {rows[key].doc}", mark) for key in missing])
+    problems = [Problem(f"{entry.id} lacks {key}", f"add it: {rows[key].doc}", mark) for key in missing]
+    for group in ONE_OF.get(entry.type, ()):
+        if not any(key in entry.values for key in group):
+            problems.append(Problem(f"{entry.id} lacks {' and '.join(group)}", "add at least one", mark))
+    if not entry.values and not entry.table and not rows:
+        problems.append(Problem(f"{entry.id} is empty", "add a table", mark))
+    if problems:
+        raise InputError(problems)
 
 
 def _require_type(layer: Entry, base: Entry) -> None:

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from simcluster import yamlmarks
 from simcluster.errors import InputError, Mark, Problem
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.entry import Entry
+from simcluster.hardware.plausible import implausible
 from simcluster.hardware.quantity import Quantity
 from simcluster.hardware.reading import near
-from simcluster.hardware.schema import KINDS, PROTOCOLS, Field
+from simcluster.hardware.schema import KINDS, PROTOCOLS, TABLES, Field
 
 _SOURCE_KEYS = ("title", "reference", "kind")
+
+_Path: TypeAlias = "tuple[str | int, ...]"
 
 
 def check_catalogue(catalogue: Catalogue) -> list[Problem]:
@@ -46,45 +49,54 @@ def check_catalogue(catalogue: Catalogue) -> list[Problem]:
 
 
 def check_entry(entry: Entry, catalogue: Catalogue, known: Mapping[str, Any]) -> Iterator[Problem]:
-    """References, sources, plausibility and the searchability of the names of one entry."""
+    """References, sources, plausibility of one entry: each value, each row, and the values together."""
     rows = KINDS[entry.kind][entry.type]
     for key, quantity in entry.values.items():
-        yield from check_reference(entry, key, quantity, rows[key], catalogue)
+        path = ("values", key)
+        yield from check_reference(entry, path, quantity.value, rows[key], catalogue)
         for one in (quantity, *quantity.conflicts):
-            yield from check_source(entry, key, one, known)
-            yield from check_plausible(entry, key, one, rows[key])
+            yield from check_source(entry, path, one, known)
+            yield from check_plausible(entry, path, one, rows[key])
+    for index, row in enumerate(entry.table):
+        path = ("table", index)
+        for label, column in TABLES[entry.type].columns.items():
+            yield from check_reference(entry, path, row.labels.get(label), column, catalogue)
+        for one in (row.quantity, *row.quantity.conflicts):
+            yield from check_source(entry, path, one, known)
+            yield from check_plausible(entry, path, one, Field("count", "", low=0.0))
     protocol = entry.text("protocol", "none")
     if protocol not in PROTOCOLS:
-        yield _problem(entry, "protocol", f"protocol {protocol!r} is unknown", near(protocol, PROTOCOLS))
-    if entry.number("nics") and not entry.number("nic_rate"):
-        yield _problem(entry, "nics", "nics without nic_rate", "add nic_rate")
+        found = near(protocol, PROTOCOLS)
+        yield _problem(entry, ("values", "protocol"), f"protocol {protocol!r} is unknown", found)
+    for key, message, advice in implausible(entry, catalogue):
+        yield _problem(entry, ("values", key), message, advice)
 
 
-def check_reference(entry: Entry, key: str, quantity: Quantity, row: Field, catalogue: Catalogue) -> Iterator[Problem]:
+def check_reference(entry: Entry, path: _Path, value: Any, row: Field, catalogue: Catalogue) -> Iterator[Problem]:
     """A value that names another entry must name one that exists."""
-    if row.refers and quantity.value not in catalogue.files(row.refers):
-        hint = near(str(quantity.value), catalogue.files(row.refers))
-        yield _problem(entry, key, f"{key}: there is no {quantity.value!r} in {row.refers}", hint)
+    if row.refers and value is not None and value not in catalogue.files(row.refers):
+        hint = near(str(value), catalogue.files(row.refers))
+        yield _problem(entry, path, f"{path[-1]}: there is no {value!r} in {row.refers}", hint)
 
 
-def check_source(entry: Entry, key: str, quantity: Quantity, known: Mapping[str, Any]) -> Iterator[Problem]:
+def check_source(entry: Entry, path: _Path, quantity: Quantity, known: Mapping[str, Any]) -> Iterator[Problem]:
     """A source is an id of sources.yaml, or several words that describe it."""
     source = quantity.provenance.source
     if source not in known and " " not in source.strip():
-        yield _problem(entry, key, f"{key}: source {source!r} is not in sources.yaml", near(source, known))
+        yield _problem(entry, path, f"{path[-1]}: source {source!r} is not in sources.yaml", near(source, known))
 
 
-def check_plausible(entry: Entry, key: str, quantity: Quantity, row: Field) -> Iterator[Problem]:
+def check_plausible(entry: Entry, path: _Path, quantity: Quantity, row: Field) -> Iterator[Problem]:
     """A number must be physically possible, and lie in the range that comes with it."""
     if isinstance(quantity.value, str):
         return
     if not row.low <= quantity.value <= row.high:
         limits = f"expected {row.low:g} to {row.high:g} in SI units"
-        yield _problem(entry, key, f"{key}: {quantity} is not plausible", limits)
+        yield _problem(entry, path, f"{path[-1]}: {quantity} is not plausible", limits)
     low = quantity.value if quantity.low is None else quantity.low
     high = quantity.value if quantity.high is None else quantity.high
     if not low <= quantity.value <= high:
-        yield _problem(entry, key, f"{key}: {quantity} lies outside its own low and high", "mend the range")
+        yield _problem(entry, path, f"{path[-1]}: {quantity} lies outside its own low and high", "mend the range")
 
 
 def check_aliases(entries: list[Entry]) -> Iterator[Problem]:
@@ -95,11 +107,10 @@ def check_aliases(entries: list[Entry]) -> Iterator[Problem]:
         for alias in entry.aliases:
             owner, when = seen.setdefault((entry.kind, alias.key), (entry.id, alias.when))
             if owner != entry.id and not (when and alias.when and when != alias.when):
-                yield _problem(entry, "", f"alias {alias.name!r} also means {owner}", "keep one, or bind both to dates")
+                yield _problem(entry, (), f"alias {alias.name!r} also means {owner}", "keep one, or bind both to dates")
             if alias.key not in text:
-                yield _problem(
-                    entry, "", f"alias {alias.name!r} is written with escapes", "write its characters as they are"
-                )
+                message = f"alias {alias.name!r} is written with escapes"
+                yield _problem(entry, (), message, "write its characters as they are")
 
 
 def check_sources(catalogue: Catalogue) -> Iterator[Problem]:
@@ -116,11 +127,18 @@ def check_sources(catalogue: Catalogue) -> Iterator[Problem]:
                 yield Problem(f"source {id_} lacks {', '.join(missing)}", "add it", document.mark((id_,)))
 
 
-def _problem(entry: Entry, key: str, message: str, advice: str) -> Problem:
-    """Problem at a value of the entry, in the last of its files that has it; of the whole file without a key."""
+def _problem(entry: Entry, path: _Path, message: str, advice: str) -> Problem:
+    """Problem at a value or row of the entry, in the last of its files that has it; else of the whole file."""
     mark = Mark(entry.files[-1])
     for file in entry.files:
         document = yamlmarks.read(file)
-        if key and key in (document.data.get("values") or {}):
-            mark = document.mark(("values", key))
+        if path and _has(document.data, path):
+            mark = document.mark(path)
     return Problem(f"{entry.id}: {message}", advice, mark)
+
+
+def _has(data: Any, path: _Path) -> bool:
+    part = data.get(path[0]) if isinstance(data, dict) else None
+    if isinstance(part, dict):
+        return path[1] in part
+    return isinstance(part, list) and isinstance(path[1], int) and path[1] < len(part)

@@ -8,6 +8,7 @@ from typing import Any
 from simcluster.shapes import Provenance
 
 KINDS_OF_EVIDENCE = ("datasheet", "measured", "estimate", "derived")
+CONFIDENCES = ("high", "medium", "low")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Quantity:
     provenance   unit, source, date, kind, note
     low, high    range in SI units, where the source gives one
     conflicts    what other sources say; never mixed into `value`
+    confidence   high, medium or low, "" where nobody judged it
 
     >>> q = Quantity(7e2, 700, Provenance("W", "h100-sheet", "2022", "datasheet"))
     >>> str(q), q.is_prior
@@ -31,6 +33,7 @@ class Quantity:
     low: float | None = None
     high: float | None = None
     conflicts: tuple[Quantity, ...] = ()
+    confidence: str = ""
 
     def __str__(self) -> str:
         unit = "" if self.provenance.unit == "count" else self.provenance.unit
@@ -60,7 +63,8 @@ class Quantity:
             "date": source.date,
             "kind": source.kind,
         }
-        optional = {"note": source.note or None, "low": self.low, "high": self.high}
+        optional: dict[str, Any] = {"note": source.note or None, "low": self.low, "high": self.high}
+        optional |= {"confidence": self.confidence or None}
         plain.update({key: value for key, value in optional.items() if value is not None})
         if self.conflicts:
             plain["conflicts"] = [other.to_dict() for other in self.conflicts]

@@ -6,19 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simcluster.reports.layout import aligned
-from simcluster.scenario import Loaded, to_dict
+from simcluster.resolve import stated_values
+from simcluster.scenario import Loaded
 
 
-def stated_values(loaded: Loaded) -> dict[str, tuple[Any, str]]:
-    """Values of a scenario file before anything is looked up."""
-    flat = dict(_flatten(to_dict(loaded.scenario, defaults=True)))
-    return {path: (flat.get(path), str(origin)) for path, origin in loaded.origins.items()}
-
-
-def _flatten(data: Any, path: str = "") -> list[tuple[str, Any]]:
-    if isinstance(data, Mapping) and data:
-        return [pair for key, value in data.items() for pair in _flatten(value, f"{path}.{key}" if path else str(key))]
-    return [(path, data)]
+def file_values(loaded: Loaded) -> dict[str, tuple[Any, str]]:
+    """Values of a scenario file with their origins, before anything is looked up."""
+    return {path: (value, str(loaded.origins[path])) for path, value in stated_values(loaded).items()}
 
 
 def resolved_record(values: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
@@ -36,4 +30,6 @@ def resolved_table(values: Mapping[str, tuple[Any, str]], notes: Sequence[str] =
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_text, value)) or "none"
     return str(value)

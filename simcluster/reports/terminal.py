@@ -11,6 +11,7 @@ from simcluster.study import Candidate, Comparison
 from simcluster.units import format_bytes, format_count, format_percent, format_seconds
 
 _BAR = 24
+_NOTHING = 1e-9  # share of a step below which a difference of sums is rounding
 
 
 def simulate_page(evaluation: Evaluation, page: Page) -> str:
@@ -38,8 +39,8 @@ def headline(evaluation: Evaluation, page: Page) -> str:
         f"A step takes {format_seconds(step.time_s)} "
         f"(80% interval {format_seconds(step.time_s_p10)} {page.dash} {format_seconds(step.time_s_p90)}, "
         f"grade {evaluation.confidence.grade}): "
-        f"{format_count(step.tokens_per_s)} tokens/s, {step.tokens_per_s_per_gpu:,.0f} a GPU, "
-        f"{step.model_tflops_per_gpu:.0f} TFLOP/s a GPU, MFU {format_percent(step.mfu)}."
+        f"{format_count(step.tokens_per_s)} tokens/s, {_whole(step.tokens_per_s_per_gpu)} a GPU, "
+        f"{_whole(step.model_tflops_per_gpu)} TFLOP/s a GPU, MFU {format_percent(step.mfu)}."
     )
     return "\n".join([job, speed, memory_sentence(evaluation)])
 
@@ -63,6 +64,7 @@ def waterfall_table(evaluation: Evaluation, page: Page) -> str:
     rows = [("component", "time", "share", "", "what it is")]
     for cause, seconds in evaluation.waterfall.items():
         bar = page.bar * round(_BAR * seconds / total)
+        seconds = _clear(seconds, total)
         rows.append((cause, format_seconds(seconds), format_percent(seconds / total), bar, MEANING[cause]))
     rows.append(("step", format_seconds(total), "100%", "", ""))
     return aligned(rows, right=(1, 2))
@@ -87,11 +89,16 @@ def coverage(evaluation: Evaluation, page: Page) -> str:
         1 for _, origin in resolved.values.values() if origin not in ("default",) and not origin.startswith("assumed")
     )
     lines = [f"{stated} inputs stated, {assumed} assumed (show --resolved lists them)"]
-    notable = [one for one in resolved.assumptions if not one.path.startswith("training.software.")]
+    notable = [one for one in resolved.assumptions if _is_notable(one.path)]
     lines += [f"  {page.star} {one.path} = {one.value}: {one.why}" for one in notable]
     if resolved.unmodelled:
-        lines.append(f"stated but not modelled yet: {', '.join(resolved.unmodelled)}")
+        lines.append(f"stated without effect so far: {', '.join(resolved.unmodelled)}")
     return "\n".join(lines)
+
+
+def _is_notable(path: str) -> bool:
+    """What a software family decides is listed on demand; which family it is, at once."""
+    return not path.startswith("training.software.") or path == "training.software.family"
 
 
 def compare_page(comparison: Comparison, page: Page) -> str:
@@ -124,7 +131,7 @@ def figures_table(comparison: Comparison, page: Page) -> str:
         _row("80% interval", comparison, lambda one: _interval(one, page)),
         _row("against the first", comparison, lambda one: _against(one, page)),
         _row("tokens/s", comparison, lambda one: format_count(one.evaluation.step.tokens_per_s)),
-        _row("tokens/s/GPU", comparison, lambda one: f"{one.evaluation.step.tokens_per_s_per_gpu:,.0f}"),
+        _row("tokens/s/GPU", comparison, lambda one: _whole(one.evaluation.step.tokens_per_s_per_gpu)),
         _row("MFU", comparison, lambda one: format_percent(one.evaluation.step.mfu)),
         _row("peak memory", comparison, lambda one: format_bytes(float(one.evaluation.memory.peak_bytes), binary=True)),
         _row("fits", comparison, lambda one: "yes" if one.evaluation.memory.fits else "NO"),
@@ -140,9 +147,10 @@ def causes_table(comparison: Comparison, page: Page) -> str:
     rows = [("where a step goes", *(one.name for one in comparison.candidates))]
     for cause in names:
         first = columns[0][cause]
-        cells = [format_seconds(first)]
+        total = comparison.baseline.evaluation.step.time_s
+        cells = [format_seconds(_clear(first, total))]
         cells += [
-            f"{_mark(column[cause] - first, comparison, page)} {format_seconds(column[cause])}"
+            f"{_mark(column[cause] - first, comparison, page)} {format_seconds(_clear(column[cause], total))}"
             for column in columns[1:]
         ]
         rows.append((cause, *cells))
@@ -154,6 +162,20 @@ def _mark(change_s: float, comparison: Comparison, page: Page) -> str:
     if abs(change_s) < 1e-4 * comparison.baseline.evaluation.step.time_s:
         return page.same
     return "+" if change_s > 0 else "-"
+
+
+def _clear(seconds: float, total_s: float) -> float:
+    """Seconds without what only rounding leaves of nothing."""
+    return seconds if seconds > _NOTHING * total_s else 0.0
+
+
+def _whole(value: float) -> str:
+    """A figure to the unit, or with three digits where that says too little.
+
+    >>> _whole(1234.5), _whole(3.14159)
+    ('1,234', '3.14')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _row(label: str, comparison: Comparison, cell: Callable[[Candidate], str]) -> tuple[str, ...]:

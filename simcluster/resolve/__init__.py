@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from simcluster.errors import InputError
 from simcluster.hardware.catalogue import Catalogue
-from simcluster.hardware.cluster import Cluster, cluster_from
+from simcluster.hardware.cluster import Cluster
 from simcluster.parallel.mesh import AXES, axis_group
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
-from simcluster.resolve.layout import executed_architecture, resolve_layout
+from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
+from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.plan import step_plan
 from simcluster.resolve.records import Layout, Resolved
 from simcluster.resolve.software import fields_read, note_defaults, resolve_software
 from simcluster.resolve.trail import Trail
-from simcluster.scenario import Loaded, Scenario
+from simcluster.scenario import Loaded, Scenario, to_dict
 from simcluster.scenario.training import Parallelism
-from simcluster.shapes import Architecture
 from simcluster.timing.collective_profile import load_collective_profile
-from simcluster.timing.profile import has_profile, load_profile
+from simcluster.timing.profile import KernelProfile
 from simcluster.timing.software import SoftwareFamily
 from simcluster.timing.sustained import sustained_rate
-from simcluster.workload.catalogue import architecture_from, load_model
 
-__all__ = ["Layout", "Resolved", "Trail", "resolve"]
+__all__ = ["Layout", "Resolved", "Trail", "resolve", "stated_values"]
+
+_IDLE_BLOCKS = ("operations", "acquire", "use", "facility")
+_IDLE_VALUES = (
+    "cluster.spares",
+    "cluster.fabric.rails",
+    "cluster.fabric.routing",
+    "cluster.fabric.storage",
+    "training.tokens",
+    "training.software.torch",
+    "training.software.cuda",
+    "training.software.backend",
+)
 
 
 def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
@@ -35,24 +45,24 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     cluster, what is not simulated yet.
     """
     scenario = loaded.scenario
-    trail = Trail({path: origin.mark for path, origin in loaded.origins.items() if origin.mark is not None})
-    for path, origin in loaded.origins.items():
-        trail.state(path, _value(scenario, path), str(origin))
-    arch = _collect(trail, "model", lambda: _architecture(scenario, trail))
-    cluster = _collect(trail, "cluster", lambda: _cluster(scenario, catalogue))
-    trail.stop()
+    trail = Trail(loaded.origins)
+    for path, value in stated_values(loaded).items():
+        trail.state(path, value, str(loaded.origins[path]))
+    arch = look_up_model(scenario, trail)
+    cluster = look_up_cluster(scenario, catalogue, trail)
+    if cluster is not None:
+        trail.take(cluster.assumptions)
+    family = resolve_software(scenario, cluster.node.gpu.generation if cluster else "", trail)
+    check_plan(scenario, arch, family, trail)
+    if arch is None or cluster is None:
+        trail.stop()
     assert arch is not None
     assert cluster is not None
-    trail.take(cluster.assumptions)
-    gpu = cluster.node.gpu
-    family = resolve_software(scenario, gpu.generation, trail)
     layout = resolve_layout(scenario, arch, cluster.gpus, family, trail)
-    profile = scenario.training.software.profile or gpu.id
-    if not has_profile(profile):
-        advice = "give training.software.profile, the path of a measured profile"
-        trail.problem("cluster.node", f"no kernel profile for GPU {gpu.id}", advice)
+    profile = look_up_profile(loaded, cluster.node.gpu, trail)
     trail.stop()
     assert layout is not None
+    assert profile is not None
     parallelism = scenario.training.parallelism
     assert isinstance(parallelism, Parallelism)
     note_defaults(scenario, family, layout, trail)
@@ -74,66 +84,32 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     )
 
 
-def _value(scenario: Scenario, path: str) -> Any:
-    """Value of a dotted path, None where the path runs into something that is not there."""
-    node: Any = scenario
-    for step in path.split("."):
-        if isinstance(node, Mapping):
-            node = node.get(step)
-        elif isinstance(node, tuple):
-            node = node[int(step)] if step.isdigit() and int(step) < len(node) else None
-        else:
-            node = getattr(node, step, None)
-    return node
+def stated_values(loaded: Loaded) -> dict[str, Any]:
+    """Single values of a scenario by dotted path, defaults included, before anything is looked up."""
+    flat = dict(_flatten(to_dict(loaded.scenario, defaults=True)))
+    return {path: flat[path] for path in loaded.origins if path in flat}
 
 
-def _collect(trail: Trail, path: str, make: Any) -> Any:
-    """Result of `make`, or None with its problems noted at a path."""
-    try:
-        return make()
-    except InputError as error:
-        for problem in error.problems:
-            if problem.mark is not None:
-                trail.problems.append(problem)
-            else:
-                where, _, text = (
-                    problem.message.partition(": ") if problem.message.startswith(path) else (path, "", problem.message)
-                )
-                trail.problem(where, text, problem.advice)
-        return None
-
-
-def _architecture(scenario: Scenario, trail: Trail) -> Architecture:
-    model = scenario.model
-    if isinstance(model, str):
-        if model.endswith(".json"):
-            trail.unsupported("model", "reading a config.json")
-            trail.stop()
-        arch, sources = load_model(model)
-        trail.state("model", arch.name, f"catalogue: {next(iter(sources.values())).source}")
-        return arch
-    return architecture_from(model.model_dump(exclude_none=True))
-
-
-def _cluster(scenario: Scenario, catalogue: Catalogue) -> Cluster:
-    stated = scenario.cluster
-    node = stated.node if isinstance(stated.node, str) else stated.node.model_dump(exclude_none=True)
-    fabric: str | dict[str, Any] | None
-    if stated.fabric is None or isinstance(stated.fabric, str):
-        fabric = stated.fabric
+def _flatten(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Paths that hold no further paths, and their values."""
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(data, Mapping):
+        pairs = data.items()
+    elif isinstance(data, (list, tuple)) and any(isinstance(item, Mapping) for item in data):
+        pairs = enumerate(data)
     else:
-        fabric = stated.fabric.model_dump(exclude_none=True)
-    date = scenario.training.software.date
-    return cluster_from(node, stated.nodes, fabric, catalogue=catalogue, spares=stated.spares, date=date)
+        yield path, data
+    for key, value in pairs:
+        yield from _flatten(value, f"{path}.{key}" if path else str(key))
 
 
-def _machine(cluster: Cluster, family: SoftwareFamily, plan: StepPlan, profile: str, trail: Trail) -> Machine:
+def _machine(cluster: Cluster, family: SoftwareFamily, plan: StepPlan, profile: KernelProfile, trail: Trail) -> Machine:
     node = cluster.node
     rate = sustained_rate(node.gpu.generation)
     why = f"fitted on {rate.rows} published runs" if rate.rows else f"prior ({rate.source})"
     trail.assume("timing.sustained_gemm_rate", rate.value, f"{node.gpu.generation}: {why}")
     return Machine(
-        kernels=load_profile(profile),
+        kernels=profile,
         collectives=load_collective_profile(),
         network=cluster.network_rates(),
         groups={axis: axis_group(plan.mesh, axis, node.scale_up_domain, node.gpus) for axis in AXES},
@@ -152,7 +128,7 @@ def _idle_overrides(scenario: Scenario, family: SoftwareFamily, layout: Layout) 
 
 
 def _unmodelled(loaded: Loaded) -> tuple[str, ...]:
-    """Blocks that the user stated and that nothing computes yet."""
-    blocks = ("operations", "acquire", "use", "facility")
-    stated = {path.split(".")[0] for path, origin in loaded.origins.items() if origin.kind != "default"}
-    return tuple(block for block in blocks if block in stated)
+    """What the user stated and nothing computes yet."""
+    stated = {path for path, origin in loaded.origins.items() if origin.kind != "default"}
+    blocks = {path.split(".")[0] for path in stated}
+    return (*(one for one in _IDLE_BLOCKS if one in blocks), *(one for one in _IDLE_VALUES if one in stated))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
 from simcluster.scenario.checks import MOST_PADDING, padded_heads, product_finding
-from simcluster.scenario.training import Parallelism, RecomputeModules
+from simcluster.scenario.training import Parallelism, RecomputeModules, StageSpec
 from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
 
@@ -25,6 +26,8 @@ _FEATURES: tuple[tuple[str, Callable[[Architecture], bool]], ...] = (
     ("multi-token prediction", lambda arch: arch.mtp_depth > 0),
 )
 _MANY = 12  # legal values listed in a message
+_MOST_LAYERS = 10_000
+_MOST_CHUNKS = 1_000_000  # forward and backward chunks of one replica's step; more takes minutes and gigabytes
 
 
 def divisors(number: int) -> list[int]:
@@ -33,7 +36,8 @@ def divisors(number: int) -> list[int]:
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]
     """
-    return [value for value in range(1, number + 1) if number % value == 0]
+    small = [value for value in range(1, math.isqrt(number) + 1) if number % value == 0]
+    return sorted({*small, *(number // value for value in small)})
 
 
 def executed_architecture(arch: Architecture, tp: int, trail: Trail) -> Architecture:
@@ -50,23 +54,32 @@ def _listed(values: list[int]) -> str:
     return ", ".join(map(str, values[:_MANY])) + (" …" if len(values) > _MANY else "")
 
 
-def resolve_layout(
-    scenario: Scenario, arch: Architecture, gpus: int, family: SoftwareFamily, trail: Trail
-) -> Layout | None:
-    """The layout, or None with problems noted in `trail`."""
-    training = scenario.training
-    if not isinstance(training.parallelism, Parallelism):
+def check_plan(scenario: Scenario, arch: Architecture | None, family: SoftwareFamily, trail: Trail) -> None:
+    """Notes what the stated plan asks for that is not simulated, or that the model (if it is known) cannot do."""
+    plan = scenario.training.parallelism
+    if not isinstance(plan, Parallelism):
         trail.problem(
             "training.parallelism",
             "no layout is given, and choosing one is not built yet",
             "state it, for instance parallelism: {tp: 8, pp: 4}",
         )
-        return None
+        return
+    _check_supported(scenario, plan, family, trail)
+    if arch is not None:
+        for feature, present in _FEATURES:
+            if present(arch):
+                trail.unsupported("model", f"{feature} ({arch.name})")
+        _check_model(plan, arch, trail)
+
+
+def resolve_layout(
+    scenario: Scenario, arch: Architecture, gpus: int, family: SoftwareFamily, trail: Trail
+) -> Layout | None:
+    """The layout, or None with problems noted in `trail`; `check_plan` comes before."""
+    training = scenario.training
     plan = training.parallelism
-    _check_supported(scenario, arch, plan, family, trail)
-    dp = _data_parallel(plan, gpus, trail)
-    _check_model(plan, arch, trail)
-    if dp is None:
+    dp = _data_parallel(plan, gpus, trail) if isinstance(plan, Parallelism) else None
+    if dp is None or not isinstance(plan, Parallelism):
         return None
     sequence = _sequence_length(scenario, arch, trail)
     sequences = _sequences(scenario, sequence, dp, trail)
@@ -82,9 +95,13 @@ def resolve_layout(
             advice,
         )
         return None
+    micro_batches = sequences // (dp * micro_batch)
+    if not _check_size(plan, micro_batches, trail):
+        return None
     strategy = training.sharding.strategy or family.sharding
     if training.sharding.strategy is None:
         trail.assume("training.sharding.strategy", strategy, f"default of {family.id}")
+    _check_sharding(scenario, strategy, dp * plan.cp, trail)
     return Layout(
         tp=plan.tp,
         pp=plan.pp,
@@ -95,7 +112,7 @@ def resolve_layout(
         group=None,
         sequence_parallel=_sequence_parallel(plan, family, trail),
         micro_batch=micro_batch,
-        micro_batches=sequences // (dp * micro_batch),
+        micro_batches=micro_batches,
         sequences=sequences,
         sequence_length=sequence,
         recompute=_recompute(scenario, family, trail),
@@ -105,15 +122,10 @@ def resolve_layout(
     )
 
 
-def _check_supported(
-    scenario: Scenario, arch: Architecture, plan: Parallelism, family: SoftwareFamily, trail: Trail
-) -> None:
+def _check_supported(scenario: Scenario, plan: Parallelism, family: SoftwareFamily, trail: Trail) -> None:
     """Notes what is right but not simulated."""
     training = scenario.training
     strategy = training.sharding.strategy or family.sharding
-    for feature, present in _FEATURES:
-        if present(arch):
-            trail.unsupported("model", f"{feature} ({arch.name})")
     findings = (
         ("parallelism.cp", plan.cp > 1, "context parallelism"),
         ("parallelism.ep", plan.ep > 1 or (plan.etp or 1) > 1, "expert parallelism"),
@@ -154,6 +166,8 @@ def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
             f"{plan.tp} neither divides {arch.kv_heads} KV heads nor is a multiple of them",
             "use a power of two",
         )
+    if arch.layers > _MOST_LAYERS:
+        trail.problem("model.layers", f"{arch.layers} layers are more than is simulated", f"at most {_MOST_LAYERS}")
     parts = plan.pp * plan.virtual_stages
     if plan.stages == "auto" and parts > arch.layers:
         trail.problem(f"{where}.pp", f"{parts} stages for {arch.layers} layers", f"at most {arch.layers} in all")
@@ -162,6 +176,40 @@ def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
         if len(held) != parts or sum(held) != arch.layers:
             message = f"{len(held)} stages with {sum(held)} layers, the model has {arch.layers} in {parts} stages"
             trail.problem(f"{where}.stages", message, "list the layers of each virtual stage in model order")
+        elif _moves_the_ends(plan.stages):
+            trail.unsupported(f"{where}.stages", "an embedding or head on another than the first or last stage")
+
+
+def _moves_the_ends(stages: Sequence[StageSpec]) -> bool:
+    """Whether an explicit split puts embedding or head elsewhere than first and last."""
+    last = len(stages) - 1
+    return any(
+        stage.embedding not in (None, index == 0) or stage.head not in (None, index == last)
+        for index, stage in enumerate(stages)
+    )
+
+
+def _check_sharding(scenario: Scenario, strategy: str, replicas: int, trail: Trail) -> None:
+    group = scenario.training.sharding.group
+    path = "training.sharding.group"
+    if strategy == "none" or group == "all":
+        return
+    if group == "node":
+        trail.unsupported(path, "sharding inside each node")
+    elif replicas % group:
+        message = f"{group} does not divide the {replicas} data-parallel ranks"
+        trail.problem(path, message, f"one of {_listed(divisors(replicas))}, or all")
+
+
+def _check_size(plan: Parallelism, micro_batches: int, trail: Trail) -> bool:
+    """Whether a step has few enough chunks to be simulated one by one."""
+    parts = plan.pp * plan.virtual_stages
+    most = _MOST_CHUNKS // (2 * parts)
+    if micro_batches <= most:
+        return True
+    message = f"{micro_batches} micro-batches a replica are more than is simulated in {parts} stages"
+    trail.problem("training.global_batch", message, f"at most {most}; raise micro_batch, or lower global_batch")
+    return False
 
 
 def _sequence_length(scenario: Scenario, arch: Architecture, trail: Trail) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from simcluster.errors import InputError
@@ -99,5 +100,13 @@ def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> Softw
         family = with_overrides(family, stated.overrides)
     except InputError as error:
         for problem in error.problems:
-            trail.problem("training.software.overrides", problem.message, problem.advice)
+            key = _override_at_fault(problem.message, stated.overrides)
+            path = f"training.software.overrides.{key}" if key else "training.software.overrides"
+            trail.problem(path, problem.message.removeprefix("software: "), problem.advice)
     return family
+
+
+def _override_at_fault(message: str, overrides: Iterable[str]) -> str:
+    """The override that a message is about, empty if it names none."""
+    marks = ((key, (f"software: {key} is ", f"software: unknown field {key!r}")) for key in overrides)
+    return next((key for key, begins in marks if message.startswith(begins)), "")

@@ -6,23 +6,32 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simcluster.errors import InputError, Mark, Problem
+from simcluster.scenario import Origin
 from simcluster.shapes import Assumption
 
 
 class Trail:
-    """A notebook for one resolution. Problems are gathered and raised together by `stop`."""
+    """A notebook for one resolution. Problems are gathered and raised together by `stop`.
 
-    def __init__(self, marks: Mapping[str, Mark] | None = None) -> None:
-        self._marks = marks or {}
+    `origins` says by dotted path who stated what, as `scenario.Loaded` holds it.
+    """
+
+    def __init__(self, origins: Mapping[str, Origin] | None = None) -> None:
+        self._origins = {path: origin for path, origin in (origins or {}).items() if origin.kind != "default"}
         self.values: dict[str, tuple[Any, str]] = {}
         self.assumptions: list[Assumption] = []
         self.problems: list[Problem] = []
 
     def mark(self, path: str) -> Mark | None:
         """Where a dotted path was written; the nearest parent's place if it was not."""
+        origin = self._origin(path)
+        return origin.mark if origin else None
+
+    def _origin(self, path: str) -> Origin | None:
+        """Who stated a value, or the nearest parent that somebody stated."""
         while path:
-            if path in self._marks:
-                return self._marks[path]
+            if path in self._origins:
+                return self._origins[path]
             path = path.rpartition(".")[0]
         return None
 
@@ -41,8 +50,14 @@ class Trail:
             self.assume(one.path, one.value, one.why)
 
     def problem(self, path: str, message: str, advice: str = "") -> None:
-        """Notes something wrong at a path."""
-        self.problems.append(Problem(f"{path}: {message}", advice, self.mark(path)))
+        """Notes something wrong at a path; a change says which one it is."""
+        origin = self._origin(path)
+        label = f"{path}: "
+        if origin is not None and origin.kind == "--set":
+            label = f"--set {origin.name}: " + ("" if origin.name.startswith(f"{path}=") else label)
+        elif origin is not None and origin.kind in ("what_if", "candidate"):
+            label = f"{origin}: {label}"
+        self.problems.append(Problem(f"{label}{message}", advice, origin.mark if origin else None))
 
     def unsupported(self, path: str, what: str) -> None:
         """Notes something that is right but not simulated."""

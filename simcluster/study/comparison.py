@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simcluster.analysis.uncertainty import Difference, difference
+from simcluster.errors import InputError, Problem
 from simcluster.evaluate import Evaluation, evaluate
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.resolve import Resolved
 from simcluster.scenario import Loaded
 from simcluster.study.verdict import Verdict, verdict
+from simcluster.units import format_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,26 @@ class Comparison:
 
 
 def compare(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue | None = None, seed: int = 0) -> Comparison:
-    """Evaluates and compares; raises InputError if a candidate cannot be resolved."""
+    """Evaluates and compares; raises InputError with every problem of every candidate that cannot be resolved."""
     store = catalogue or Catalogue.load()
-    evaluations = [(name, evaluate(loaded, store)) for name, loaded in named]
+    evaluations = _evaluate_all(named, store)
     baseline = evaluations[0][1]
     candidates = tuple(Candidate(name, one, _delta(baseline, one, seed)) for name, one in evaluations)
-    return Comparison(candidates, verdict(candidates), _notes(candidates))
+    return Comparison(candidates, verdict(candidates, seed), _notes(candidates))
+
+
+def _evaluate_all(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue) -> list[tuple[str, Evaluation]]:
+    """Evaluations in order; the problems of all candidates are raised together."""
+    evaluations: list[tuple[str, Evaluation]] = []
+    problems: list[Problem] = []
+    for name, loaded in named:
+        try:
+            evaluations.append((name, evaluate(loaded, catalogue)))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return evaluations
 
 
 def _delta(baseline: Evaluation, other: Evaluation, seed: int) -> dict[str, Difference]:
@@ -74,7 +90,21 @@ def _notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
             notes.append(f"{models}: unlike jobs, compared per token")
         if _tokens(other) != _tokens(first):
             notes.append(f"{candidate.name} has another global batch: compared per token")
+        if other.cluster.gpus != first.cluster.gpus:
+            notes.append(_unlike_sizes(candidate, candidates[0]))
     return tuple(notes)
+
+
+def _unlike_sizes(candidate: Candidate, baseline: Candidate) -> str:
+    """That clusters differ in size, and which GPU does more."""
+    sizes = [one.evaluation.resolved.cluster.gpus for one in (candidate, baseline)]
+    rates = [one.evaluation.step.tokens_per_s_per_gpu for one in (candidate, baseline)]
+    gain = rates[0] / rates[1] - 1
+    word = "more" if gain >= 0 else "less"
+    return (
+        f"{candidate.name} has {sizes[0]} GPUs, {baseline.name} {sizes[1]}: whole clusters are compared; "
+        f"each of its GPUs does {format_percent(abs(gain))} {word}"
+    )
 
 
 def _tokens(resolved: Resolved) -> int:

@@ -24,7 +24,7 @@ def load_candidates(
     found: list[tuple[str, Loaded]] = []
     problems: list[Problem] = []
     for path in paths:
-        if not Path(path).is_file():
+        if not Path(path).exists():
             problems.append(Problem("no such file", _FORM, Mark(path)))
             continue
         try:

@@ -47,7 +47,7 @@ class Verdict:
     better_lever: str
 
 
-def verdict(candidates: Sequence[Candidate]) -> Verdict:
+def verdict(candidates: Sequence[Candidate], seed: int = 0) -> Verdict:
     """Judges by time per token of the whole cluster; a candidate that does not fit in memory cannot win."""
     fitting = [one for one in candidates if one.evaluation.memory.fits]
     if not fitting:
@@ -55,7 +55,7 @@ def verdict(candidates: Sequence[Candidate]) -> Verdict:
     best = max(fitting, key=lambda one: one.evaluation.step.tokens_per_s)
     rivals = [one for one in candidates if one is not best]
     rival = max(rivals, key=lambda one: (one in fitting, one.evaluation.step.tokens_per_s))
-    return _between(best, rival, candidates)
+    return _between(best, rival, len(candidates), seed)
 
 
 def _nothing_fits(candidates: Sequence[Candidate]) -> Verdict:
@@ -71,10 +71,10 @@ def _nothing_fits(candidates: Sequence[Candidate]) -> Verdict:
     )
 
 
-def _between(best: Candidate, rival: Candidate, candidates: Sequence[Candidate]) -> Verdict:
+def _between(best: Candidate, rival: Candidate, count: int, seed: int) -> Verdict:
     own, other = best.evaluation.step.tokens_per_s, rival.evaluation.step.tokens_per_s
     gain = own / other - 1
-    low, high, sure = _gain_band(best, rival)
+    low, high, sure = _gain_band(best, rival, seed)
     why = _why(best, rival)
     lever = _lever(best)
     if not rival.evaluation.memory.fits:
@@ -93,19 +93,19 @@ def _between(best: Candidate, rival: Candidate, candidates: Sequence[Candidate])
     if sure < CLEAR:
         sentence = f"No clear difference: {best.name} would do {amount} ({interval})."
         return Verdict(None, sentence, why, (), settle, lever)
-    more = "" if len(candidates) == 2 else f", the next of {len(candidates)}"
+    more = "" if count == 2 else f", the next of {count}"
     sentence = f"Take {best.name}: {amount}{more} ({interval})."
-    flips = (f"{rival.name} costs {format_percent(1 - other / own)} less or more for the same time",)
+    flips = (f"an hour of {rival.name} costs at least {format_percent(1 - other / own)} less than one of {best.name}",)
     return Verdict(best.name, sentence, why, flips, settle, lever)
 
 
-def _gain_band(best: Candidate, rival: Candidate) -> tuple[float, float, float]:
+def _gain_band(best: Candidate, rival: Candidate, seed: int) -> tuple[float, float, float]:
     """80 % interval of the gain in tokens per second, and how likely it is above zero."""
     from simcluster.analysis.uncertainty import difference
 
     per_token = [1.0 / one.evaluation.step.tokens_per_s for one in (best, rival)]
     terms = [one.evaluation.error_terms for one in (best, rival)]
-    found = difference(per_token[0], terms[0], per_token[1], terms[1])
+    found = difference(per_token[0], terms[0], per_token[1], terms[1], seed)
     return found.low / per_token[0], found.high / per_token[0], 1.0 - found.probability_better
 
 

@@ -29,7 +29,7 @@ _BELOW_SIGMA = 0.10  # further uncertainty for each e-fold below the measured bo
 _ABOVE_SIGMA = 0.02  # and above it, where efficiency has saturated
 _PRIOR_SIGMA = 0.25
 _WEAK = 0.1  # nearest weight below which an estimate counts as extrapolated
-_PROLOGUE_K = 128.0  # multiply-add steps that a tile spends on filling and draining its pipeline
+_PROLOGUE_K = 64.0  # multiply-add steps in which a tile fills and drains its pipeline, as many tiles share an SM
 _TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.65))
 
 
@@ -201,7 +201,11 @@ def _pack(shapes: Array) -> NDArray[np.int64]:
 def _table_time(
     profile: KernelProfile, table: GemmTable, dtype: str, shape: tuple[Array, ...]
 ) -> tuple[Array, NDArray[Any], Array]:
-    """Seconds, grade and sigma from a table; a batched kernel runs like one tall product of the same tiles."""
+    """Seconds, grade and sigma from a table.
+
+    A batch of large products (groups of experts) runs like one tall product of the same tiles; one of thin products (the
+    heads of unfused attention) lies outside any table and is priced by whole waves of tiles.
+    """
     m, n, k, batch = shape
     element = ELEMENT_BYTES[dtype]
     surface = _surface(table, ELEMENT_BYTES[TABLE_OF.get(dtype, dtype)])
@@ -223,16 +227,12 @@ def _table_time(
         hit, table.fit.noise, np.sqrt(sigma**2 + (_BELOW_SIGMA * below) ** 2 + (_ABOVE_SIGMA * above) ** 2)
     )
     grade = np.maximum(np.where(hit, 0, np.where(far, 2, 1)), GRADES.index(table.best))
-    many = batch > 1  # an estimate: nobody measured these
-    time = np.where(many, time * _batch_waste(table, m, n, k), time)
+    many = batch > 1  # nobody measured these
+    if many.any():
+        thin = np.minimum(n / table.points[:, 1].min(), k / table.points[:, 2].min()) < 1  # heads of attention
+        tiles = _tile_time(profile, dtype, m, n, k, batch)
+        time = np.where(many, np.where(thin, tiles, time * _filled(m) * _filled(n)), time)
     return time, np.where(many, 3, grade), np.where(many, _PRIOR_SIGMA, sigma)
-
-
-def _batch_waste(table: GemmTable, m: Array, n: Array, k: Array) -> Array:
-    """Time of separate products over that of a tall one: partly filled tiles, pipelines filled for a short k."""
-    shortest = table.points[:, 2].min()
-    short = np.where(k < shortest, (1 + _PROLOGUE_K / k) / (1 + _PROLOGUE_K / shortest), 1.0)
-    return np.asarray(_filled(m) * _filled(n) * short)
 
 
 def _filled(size: Array) -> Array:

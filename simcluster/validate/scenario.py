@@ -1,4 +1,4 @@
-"""A published row's facts to a scenario. Only facts come in: no measured figure, id or source can reach a prediction."""
+"""A published row's facts to a scenario. Only facts come in, so no measured figure or source reaches a prediction."""
 
 from __future__ import annotations
 
@@ -120,9 +120,7 @@ def usual_node(gpu: GpuSpec, catalogue: Catalogue) -> NodeSpec | None:
     return NodeSpec.of(best, gpu)
 
 
-def _cluster(
-    facts: PublishedFacts, gpu: GpuSpec, catalogue: Catalogue, fills: list[Assumption]
-) -> dict[str, Any]:
+def _cluster(facts: PublishedFacts, gpu: GpuSpec, catalogue: Catalogue, fills: list[Assumption]) -> dict[str, Any]:
     base = usual_node(gpu, catalogue)
     gpus, nodes = _counts(facts, base, fills)
     node: dict[str, Any] = {"gpu": gpu.id, "gpus": gpus}

@@ -63,8 +63,8 @@ class Summary:
 def summarise(results: Sequence[RowResult]) -> Summary:
     """The summary of predicted and skipped rows.
 
-    >>> rows = [RowResult(published=1.0, predicted=1.1, low=0.9, high=1.3, error=0.1), RowResult(skipped_because="task")]
-    >>> summary = summarise(rows)
+    >>> row = RowResult(published=1.0, predicted=1.1, low=0.9, high=1.3, error=0.1)
+    >>> summary = summarise([row, RowResult(skipped_because="task")])
     >>> summary.errors.count, summary.errors.coverage, summary.skipped
     (1, 1.0, {'task': 1})
     """
@@ -133,7 +133,7 @@ def _groups(judged: Sequence[RowResult], name: Callable[[RowResult], str]) -> di
     """Groups by name, the largest first."""
     members: dict[str, list[RowResult]] = {}
     for row in judged:
-        members.setdefault(name(row), []).append(row)
+        members.setdefault(name(row) or "not stated", []).append(row)
     ordered = sorted(members.items(), key=lambda item: (-len(item[1]), item[0]))
     return {key: Group(errors_of(rows), floor_errors(rows)) for key, rows in ordered}
 

@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from simcluster.errors import InputError
+from simcluster.errors import InputError, Mark
 from simcluster.evaluate import evaluate
-from simcluster.formats.published import PublishedRow
+from simcluster.formats.published import PublishedResult, PublishedRow
 from simcluster.formats.published_checks import published_step_time, skip_reason
+from simcluster.formats.published_facts import PublishedFacts
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.shapes import Assumption
-from simcluster.validate.floor import Floor, GpuNames, shipped_floor
+from simcluster.validate.floor import GpuNames, shipped_floor
 from simcluster.validate.records import RowResult
 from simcluster.validate.scenario import find_gpu, scenario_of, unsupported
 
@@ -25,19 +26,21 @@ _WORTH = 150  # rows below which starting another process costs more than it sav
 _NOT_YET = re.compile(r"^(?:[\w.]+: )?(.*?) (?:is|are) not simulated yet$")
 _NO_PROFILE = re.compile(r"no (kernel profile for GPU .*)$")
 _SOFTWARE = "training.software."
+SOFTWARE_DEFAULTS = "training.software as in"  # begins the line with the defaults of a family
+_EVIDENCE = ("documentation", "repository", "paper", "estimate")  # kinds of source of a family's values
 
 
 def validate_training(
     rows: Sequence[PublishedRow], workers: int | None = None, hardware_db: Path | None = None
 ) -> list[RowResult]:
-    """Every row predicted or skipped with a reason, in the order of the rows, the same with any number of workers.
+    r"""Every row predicted or skipped with a reason, in the order of the rows, the same with any number of workers.
 
     rows         as `read_published` gives them; the prediction of a row sees its facts alone
     workers      processes; 1 stays in this one, None takes as many as there are cores and rows to keep busy
     hardware_db  folder laid over the shipped catalogue
 
     >>> from simcluster.formats.published import parse_published
-    >>> validate_training(parse_published("gpu,n_gpus,task\\nH100,8,lora\\n"), workers=1)[0].skipped_because
+    >>> validate_training(parse_published("gpu,n_gpus,task\nH100,8,lora\n"), workers=1)[0].skipped_because
     'task'
     """
     return list(judged_rows(rows, workers, hardware_db))
@@ -66,13 +69,15 @@ def _results(rows: Sequence[PublishedRow], workers: int, hardware_db: Path | Non
 
     batches = [rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH)]
     pool = Parallel(n_jobs=workers, return_as="generator")
-    for batch in pool(delayed(_judge_batch)(batch, hardware_db) for batch in batches):
+    parent = os.getpid()
+    for batch in pool(delayed(_judge_batch)(batch, hardware_db, parent) for batch in batches):
         yield from batch
 
 
-def _judge_batch(rows: Sequence[PublishedRow], hardware_db: Path | None) -> list[RowResult]:
-    """In a worker: an interrupt of the terminal is for the parent process alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _judge_batch(rows: Sequence[PublishedRow], hardware_db: Path | None, parent: int) -> list[RowResult]:
+    """Rows of a worker; an interrupt from the terminal is for the parent process alone."""
+    if os.getpid() != parent:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     catalogue = _catalogue(hardware_db)
     return [judge_row(row, catalogue) for row in rows]
 
@@ -96,19 +101,25 @@ def gpu_names(catalogue: Catalogue) -> GpuNames:
 
 
 def judge_row(row: PublishedRow, catalogue: Catalogue) -> RowResult:
-    """One row against its prediction; whatever goes wrong is the reason why it is skipped."""
+    """One row against its prediction; whatever goes wrong is the reason why it is skipped.
+
+    A row that prints no throughput, or two that contradict each other, is predicted without being judged.
+    """
     start = _unjudged(row)
     try:
-        reason = skip_reason(row) or _cannot(row, catalogue)
-        return replace(start, skipped_because=reason) if reason else _judged(row, start, catalogue)
+        reason = _cannot(row.facts, catalogue)
+        if reason:
+            return replace(start, skipped_because=skip_reason(row) or reason)
+        return _compared(_predicted(row.facts, start, catalogue), row)
     except InputError as error:
-        return replace(start, skipped_because=reason_of(error))
+        return replace(start, skipped_because=skip_reason(row) or reason_of(error))
     except Exception as error:
         return replace(start, skipped_because=f"error: {type(error).__name__}: {error}")
 
 
 def _unjudged(row: PublishedRow) -> RowResult:
     facts, result = row.facts, row.result
+    printed = published_step_time(row)
     return RowResult(
         id=result.id,
         source=result.source,
@@ -116,6 +127,7 @@ def _unjudged(row: PublishedRow) -> RowResult:
         trust=result.trust,
         gpu=facts.gpu,
         n_gpus=facts.n_gpus,
+        published=printed[0] if printed else None,
         assumed=_lines(facts.assumed),
         precision=facts.precision or "unknown",
         kind="moe" if facts.experts else "dense",
@@ -125,29 +137,36 @@ def _unjudged(row: PublishedRow) -> RowResult:
     )
 
 
-def _cannot(row: PublishedRow, catalogue: Catalogue) -> str | None:
-    missing = unsupported(row.facts)
-    if missing:
+def _cannot(facts: PublishedFacts, catalogue: Catalogue) -> str | None:
+    """Why the facts of a row do not make a prediction."""
+    reason = skip_reason(PublishedRow(facts, PublishedResult(step_time_s=1.0), Mark("")))
+    if reason is not None:
+        return reason
+    missing = unsupported(facts)
+    if missing is not None:
         return f"unsupported: {missing}"
-    return "unknown_gpu" if find_gpu(row.facts, catalogue) is None else None
+    return "unknown_gpu" if find_gpu(facts, catalogue) is None else None
 
 
-def _judged(row: PublishedRow, start: RowResult, catalogue: Catalogue) -> RowResult:
-    built = scenario_of(row.facts, catalogue)
+def _predicted(facts: PublishedFacts, start: RowResult, catalogue: Catalogue) -> RowResult:
+    built = scenario_of(facts, catalogue)
     evaluation = evaluate(built.loaded, catalogue)
-    seconds, confidence = float(evaluation.times.total[0]), evaluation.confidence
-    found = published_step_time(row)
-    published = found[0] if found else seconds
+    confidence = evaluation.confidence
     return replace(
         start,
-        published=published,
-        predicted=seconds,
+        predicted=float(evaluation.times.total[0]),
         low=confidence.low_s,
         high=confidence.high_s,
-        error=seconds / published - 1,
         grade=confidence.grade,
         assumed=_lines([*built.assumed, *evaluation.resolved.assumptions]),
     )
+
+
+def _compared(predicted: RowResult, row: PublishedRow) -> RowResult:
+    reason = skip_reason(row)
+    if reason is not None or not predicted.published or predicted.predicted is None:
+        return replace(predicted, skipped_because=reason or "no_throughput")
+    return replace(predicted, error=predicted.predicted / predicted.published - 1)
 
 
 def reason_of(error: InputError) -> str:
@@ -165,14 +184,14 @@ def reason_of(error: InputError) -> str:
 
 
 def _lines(assumptions: Sequence[Assumption]) -> tuple[str, ...]:
-    """Assumptions as text, each path once; the many defaults of a software family make one line."""
-    plain: dict[str, str] = {}
-    family: dict[str, list[str]] = {}
-    for one in assumptions:
+    """Assumptions as text, each path once; those of one reason share a line, so do a software family's defaults."""
+    reasons: dict[str, list[str]] = {}
+    defaults: dict[str, list[str]] = {}
+    for one in {one.path: one for one in assumptions}.values():  # what was settled last holds
         origin, _, evidence = one.why.partition(": ")
-        if one.path.startswith(_SOFTWARE) and evidence.partition(",")[0] in ("documentation", "repository", "paper"):
-            family.setdefault(origin, []).append(f"{one.path.removeprefix(_SOFTWARE)} {one.value}")
+        if one.path.startswith(_SOFTWARE) and evidence.partition(",")[0] in _EVIDENCE:
+            defaults.setdefault(origin, []).append(f"{one.path.removeprefix(_SOFTWARE)} = {one.value}")
         else:
-            plain.setdefault(f"{one.path} {one.value}", f"{one.path} = {one.value}: {one.why}")
-    merged = (f"{_SOFTWARE}* as {origin} does: {', '.join(fields)}" for origin, fields in family.items())
-    return (*plain.values(), *merged)
+            reasons.setdefault(one.why, []).append(f"{one.path} = {one.value}")
+    plain = [f"{', '.join(values)}: {why}" for why, values in reasons.items()]
+    return (*plain, *(f"{SOFTWARE_DEFAULTS} {origin}: {', '.join(values)}" for origin, values in defaults.items()))

@@ -22,51 +22,9 @@ from simcluster.shapes import Architecture, Assumption, Provenance
 from simcluster.workload.parameters import count_parameters
 from simcluster.yamlmarks import Document, read
 
-Where = Callable[[tuple[str, ...]], "Mark | None"]
-
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*\Z")
 _ENTRY_KEYS = frozenset({"id", "type", "name", "aliases", "sources", "values"})
 _KINDS = ("datasheet", "measured", "estimate", "derived")
-
-# Smallest and largest legal value of each whole number; the upper ones only catch slips of the finger.
-_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "layers": (1, 10_000),
-        "hidden": (1, 10_000_000),
-        "heads": (1, 100_000),
-        "kv_heads": (1, 100_000),
-        "head_dim": (1, 100_000),
-        "ffn": (1, 10_000_000),
-        "vocab": (1, 100_000_000),
-        "learned_positions": (0, 1_000_000_000),
-        "norms_per_layer": (0, 8),
-        "max_sequence": (0, 1_000_000_000),
-    }
-)
-_HINTS = MappingProxyType(get_type_hints(Architecture))
-_FIELDS = tuple(_HINTS)
-_FLAGS = tuple(name for name, hint in _HINTS.items() if hint is bool)
-_CHOICES = MappingProxyType({name: get_args(hint) for name, hint in _HINTS.items() if get_args(hint)})
-_REQUIRED = ("layers", "hidden", "heads", "vocab")
-
-# The same quantity in the words of Hugging Face, Megatron-LM and GPT-2 configurations.
-_OTHER_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        word: name
-        for name, words in {
-            "layers": "num_hidden_layers num_layers n_layers n_layer",
-            "hidden": "hidden_size d_model n_embd dim",
-            "heads": "num_attention_heads n_heads n_head",
-            "kv_heads": "num_key_value_heads num_query_groups n_kv_heads",
-            "head_dim": "head_size kv_channels",
-            "ffn": "intermediate_size ffn_hidden_size ffn_dim n_inner",
-            "vocab": "vocab_size padded_vocab_size",
-            "tied_embeddings": "tie_word_embeddings",
-            "max_sequence": "max_position_embeddings n_positions seq_length",
-        }.items()
-        for word in words.split()
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,110 +92,6 @@ def model_entry(name: str, extra: str | Path | None = None) -> ModelEntry:
             return found[0]
         known |= {word: entry.id for entry in entries for word in (entry.id, *map(_normal, entry.aliases))}
     raise InputError(_unknown(name, wanted, known))
-
-
-def architecture_from(values: Mapping[str, Any], where: Where | None = None) -> Architecture:
-    """Architecture from plain values named like the fields of `Architecture`, as a scenario may hold them.
-
-    Needs layers, hidden, heads and vocab. Left out: kv_heads = heads, head_dim = hidden/heads, ffn = 4·hidden, all else
-    the defaults of `Architecture`. where(path) gives the place of a key for messages. Raises InputError with every
-    problem.
-
-    >>> architecture_from({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100}).head_dim
-    16
-    >>> architecture_from({"layers": 2, "hidden_size": 64, "heads": 4, "vocab": 100})
-    Traceback (most recent call last):
-    simcluster.errors.InputError: unknown key 'hidden_size' of an architecture; did you mean hidden?
-    hidden is missing; state it
-    """
-    place: Where = where or (lambda _path: None)
-    problems = [*_unknown_keys(values, place), *_missing(values, place), *_wrong_values(values, place)]
-    if not problems:
-        problems = _inconsistent(values, place)
-    if problems:
-        raise InputError(problems)
-    derived = {key: item.value for key, item in _derived(values).items()}
-    return Architecture(**({"name": "inline"} | derived | dict(values)))
-
-
-def assumed_defaults(values: Mapping[str, Any], path: str = "model") -> tuple[Assumption, ...]:
-    """What `architecture_from` fills in for keys that the mapping leaves out; all fields, in their order.
-
-    >>> [str(item.path) for item in assumed_defaults({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100})][:3]
-    ['model.kv_heads', 'model.head_dim', 'model.ffn']
-    """
-    derived = _derived(values)
-    plain = {
-        item.name: Assumption(item.name, item.default, "not stated: the default")
-        for item in fields(Architecture)
-        if item.default is not MISSING and item.name not in values
-    }
-    every = derived | plain
-    ordered = [every[name] for name in _FIELDS if name in every]
-    return tuple(Assumption(f"{path}.{item.path}", item.value, item.why) for item in ordered)
-
-
-def _derived(values: Mapping[str, Any]) -> dict[str, Assumption]:
-    """Values that follow from others; empty where those are missing or no whole numbers."""
-    hidden, heads = values.get("hidden"), values.get("heads")
-    found: dict[str, Assumption] = {}
-    if _is_whole(heads):
-        found["kv_heads"] = Assumption("kv_heads", heads, "not stated: one for each head")
-    if _is_whole(hidden) and _is_whole(heads) and heads > 0:
-        found["head_dim"] = Assumption("head_dim", hidden // heads, "not stated: hidden/heads")
-    if _is_whole(hidden):
-        found["ffn"] = Assumption("ffn", 4 * hidden, "not stated: 4 times hidden")
-    return {key: item for key, item in found.items() if key not in values}
-
-
-def _is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _unknown_keys(values: Mapping[str, Any], where: Where) -> Iterable[Problem]:
-    for key in values:
-        if key not in _FIELDS:
-            hint = _OTHER_WORDS.get(str(key))
-            message = f"unknown key {key!r} of an architecture"
-            near = [hint] if hint else get_close_matches(str(key), _FIELDS, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(_FIELDS)}"
-            yield Problem(message, advice, where((str(key),)))
-
-
-def _missing(values: Mapping[str, Any], where: Where) -> Iterable[Problem]:
-    return [Problem(f"{key} is missing", "state it", where(())) for key in _REQUIRED if key not in values]
-
-
-def _wrong_values(values: Mapping[str, Any], where: Where) -> Iterable[Problem]:
-    for key, value in values.items():
-        advice = _advice(key, value)
-        if advice:
-            shown = str(value).lower() if isinstance(value, bool) else repr(value)
-            yield Problem(f"{key} is {shown}", advice, where((key,)))
-
-
-def _advice(key: str, value: Any) -> str:
-    """What a legal value of this key looks like; empty if this one is legal or the key unknown."""
-    if key in _RANGES:
-        low, high = _RANGES[key]
-        return "" if _is_whole(value) and low <= value <= high else f"give a whole number from {low} to {high}"
-    if key in _FLAGS:
-        return "" if isinstance(value, bool) else "give true or false"
-    if key in _CHOICES:
-        return "" if value in _CHOICES[key] else f"give one of {', '.join(_CHOICES[key])}"
-    return "give a name" if key == "name" and not (isinstance(value, str) and value) else ""
-
-
-def _inconsistent(values: Mapping[str, Any], where: Where) -> list[Problem]:
-    """Rules that tie legal values together."""
-    hidden, heads, kv_heads = values["hidden"], values["heads"], values.get("kv_heads", values["heads"])
-    problems = []
-    if heads % kv_heads:
-        message = f"kv_heads: {kv_heads} does not divide {heads} heads"
-        problems.append(Problem(message, "each must serve as many heads", where(("kv_heads",))))
-    if "head_dim" not in values and hidden % heads:
-        problems.append(Problem(f"heads: {heads} does not divide hidden {hidden}", "state head_dim", where(("heads",))))
-    return problems
 
 
 def _folders(extra: str | Path | None) -> tuple[Path, ...]:

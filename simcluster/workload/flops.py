@@ -1,18 +1,24 @@
 """Model FLOPs, executed FLOPs, MFU and HFU, each with its convention.
 
-One multiply-add is 2 FLOP. With P the weights that take part in GEMMs for one token (`matmul_parameters`), L layers,
-a heads of dimension d and sequences of s tokens, a trained token costs 3 forward passes (forward, input gradients,
-weight gradients):
+One multiply-add is 2 FLOP. With P the weights that take part in GEMMs for one token (`matmul_parameters`: of E experts
+the k that it reaches), L layers, a heads with queries of dimension d and values of dv, and sequences of s tokens, a
+trained token costs 3 forward passes (forward, input gradients, weight gradients):
 
-    6·P + 3·L·X,   X = 4·s·a·d when every token attends to every other (full), 2·s·a·d for the causal half
+    6·P + 3·L·X,   X = 2·s·a·(d + dv) when every token attends to every other (full), s·a·(d + dv) for the causal half
 
 Published MFU figures differ by that factor of attention, so every function here takes the convention and no default
 exists. Korthikanti et al. 2022 (arXiv 2205.05198), Narayanan et al. 2021 (arXiv 2104.04473) and PaLM (Chowdhery et al.
-2022, arXiv 2204.02311) count full attention; NVIDIA/Megatron-LM of 2026 counts the causal half.
+2022, arXiv 2204.02311) count full attention; NVIDIA/Megatron-LM of 2026 counts the causal half. In layers with a
+window w both conventions count only the pairs inside it: full s·min(s, w) of them (or whole blocks of w), causal the
+exact number with a token's pair with itself counted half, which is s²/2 without a window.
+
+Layers that predict further tokens (`mtp_depth`) are trained with the others, so they count: each is one more layer, a
+2h x h projection and one more head, as NVIDIA/Megatron-LM counts them; with mtp_depth 0 they are left out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,7 +30,23 @@ from numpy.typing import NDArray
 
 from simcluster.errors import InputError, Problem
 from simcluster.shapes import Architecture, Num
-from simcluster.workload.parameters import layer_parameters, matmul_parameters
+from simcluster.workload.layers import (
+    AttentionKind,
+    MlpKind,
+    attended_pairs,
+    layer_kind,
+    layer_kinds,
+    window_layer_count,
+)
+from simcluster.workload.parameters import (
+    Matrix,
+    attention_matrices,
+    layer_parameters,
+    matmul_parameters,
+    mlp_matrices,
+    mtp_kinds,
+    mtp_matmul_parameters,
+)
 
 _SECONDS_PER_DAY = 86400.0
 
@@ -53,15 +75,38 @@ class StepFlops:
         return hfu(self.executed, step_time_s, gpus, peak_flops)
 
 
-def core_attention_flops(arch: Architecture, seq: Num, attention: AttentionFlops) -> Num:
+def core_attention_flops(arch: Architecture, seq: Num, attention: AttentionFlops, kind: AttentionKind = "full") -> Num:
     """Forward FLOPs of QKᵀ and AV for one token in one layer [FLOP]; seq [tokens] is a scalar or an array.
+
+    kind "window" is a layer that the architecture's window limits.
 
     >>> from simcluster.shapes import Architecture
     >>> core_attention_flops(Architecture("m", 2, 64, 4, 4, 16, 256, 100), 1024, AttentionFlops.FULL)
     262144
     """
-    factor = {AttentionFlops.FULL: 4, AttentionFlops.CAUSAL: 2}[attention]
-    return factor * seq * (arch.heads * arch.head_dim)
+    width = arch.heads * (arch.head_dim + (arch.value_dim or arch.head_dim))
+    if kind == "full" or arch.window == 0:
+        return seq * width * {AttentionFlops.FULL: 2, AttentionFlops.CAUSAL: 1}[attention]
+    causal = attention is AttentionFlops.CAUSAL
+    pairs = attended_pairs(seq, arch.window, arch.window_kind, causal=causal) - (0.5 * seq if causal else 0.0)
+    each = 2.0 * width * pairs / np.maximum(seq, 1)
+    return each if isinstance(each, np.ndarray) else float(each)
+
+
+def attention_flops_per_token(arch: Architecture, seq: Num, attention: AttentionFlops) -> Num:
+    """Forward FLOPs of the core of attention for one token in all layers, those that predict further tokens included.
+
+    seq [tokens] is a scalar or an array.
+
+    >>> from simcluster.shapes import Architecture
+    >>> arch = Architecture("m", 4, 64, 4, 4, 16, 256, 100, window=256, full_every=2)
+    >>> attention_flops_per_token(arch, 1024, AttentionFlops.FULL) == 2 * 262144 + 2 * 65536
+    True
+    """
+    kinds = [layer_kind(arch, arch.layers + depth).attention for depth in range(arch.mtp_depth)]
+    windows = window_layer_count(arch) + kinds.count("window")
+    full = (arch.layers + arch.mtp_depth - windows) * core_attention_flops(arch, seq, attention)
+    return full + windows * core_attention_flops(arch, seq, attention, "window") if windows else full
 
 
 def forward_flops_per_token(arch: Architecture, seq: Num, attention: AttentionFlops, vocab: Num | None = None) -> Num:
@@ -74,7 +119,8 @@ def forward_flops_per_token(arch: Architecture, seq: Num, attention: AttentionFl
     >>> forward_flops_per_token(llama, 4096, AttentionFlops.CAUSAL) / 1e9
     14.287896576
     """
-    return 2 * matmul_parameters(arch, vocab) + arch.layers * core_attention_flops(arch, seq, attention)
+    weights = matmul_parameters(arch, vocab) + mtp_matmul_parameters(arch, vocab)
+    return 2 * weights + attention_flops_per_token(arch, seq, attention)
 
 
 def model_flops_per_token(arch: Architecture, seq: Num, attention: AttentionFlops, vocab: Num | None = None) -> Num:
@@ -158,27 +204,39 @@ def recompute_flops_per_token(
 ) -> Num:
     """FLOPs that recomputation adds for one token [FLOP]; the head is never recomputed.
 
-    layers [count] is how many of the layers recompute (all by default; may be an array). What a fused attention kernel
-    recomputes inside its own backward pass is a property of that kernel and is not counted.
+    layers [count] is how many of the layers recompute (all by default; may be an array); where layers differ in kind
+    they cost the mean of all. What a fused attention kernel recomputes inside its own backward pass is a property of
+    that kernel and is not counted.
 
     >>> from simcluster.shapes import Architecture
     >>> tiny = Architecture("m", 2, 64, 4, 4, 16, 256, 100)
     >>> recompute_flops_per_token(tiny, 1024, AttentionFlops.FULL, "selective")
     524288
     """
-    layer = layer_parameters(arch)
-    core = core_attention_flops(arch, seq, attention)
-    forward = {
-        "core_attn": core,
-        "attention": core + 2 * (layer.qkv + layer.attention_out),
-        "mlp": 2 * (layer.mlp_in + layer.mlp_out),
-        "every-other-matmul": 2 * _every_other_matmul(arch),
-        "layer": core + 2 * layer.matmul,
-    }
-    per_layer: Num = core * 0  # keeps the shape of seq when nothing is recomputed
+    forward = _forward_by_module(arch, seq, attention)
+    every: Num = forward["core_attn"] * 0  # keeps the shape of seq when nothing is recomputed
     for name in recompute_modules(recompute):
-        per_layer = per_layer + forward.get(name, 0)  # norms and activations run no GEMM
-    return (arch.layers if layers is None else layers) * per_layer
+        every = every + forward.get(name, 0)  # norms and activations run no GEMM
+    return every if layers is None else layers * every / (arch.layers + arch.mtp_depth)
+
+
+def _forward_by_module(arch: Architecture, seq: Num, attention: AttentionFlops) -> dict[str, Num]:
+    """Forward FLOPs for one token in all layers, by the module that recomputation may run again."""
+    core = attention_flops_per_token(arch, seq, attention)
+    kinds = [kind.mlp for kind in layer_kinds(arch)] + list(mtp_kinds(arch))
+    linear = mlp = every_other = 0
+    for kind, count in Counter(kinds).items():
+        layer = layer_parameters(arch, kind)
+        linear += count * 2 * (layer.qkv + layer.attention_out)
+        mlp += count * 2 * (layer.matmul - layer.qkv - layer.attention_out)
+        every_other += count * 2 * _every_other_matmul(arch, kind)
+    return {
+        "core_attn": core,
+        "attention": core + linear,
+        "mlp": mlp,
+        "every-other-matmul": every_other,
+        "layer": core + linear + mlp,
+    }
 
 
 def step_flops(
@@ -283,13 +341,19 @@ def palm_flops_per_token(parameters: Num, layers: Num, heads: Num, head_dim: Num
     return 6.0 * parameters + 12.0 * layers * heads * head_dim * seq
 
 
-def _every_other_matmul(arch: Architecture) -> int:
-    """Weights of the matrices whose results pytorch/torchtitan's op-level policy does not keep: k, output, MLP gate.
+def _every_other_matmul(arch: Architecture, mlp: MlpKind) -> int:
+    """Weights of the matrices whose results pytorch/torchtitan's op-level policy does not keep, for one token.
 
-    It keeps every second product of a layer (q, v, MLP up and down); a plain MLP's down is needed by no backward.
+    It keeps the first, third, … product of a layer in the order in which they run (of a Llama layer q, v, the MLP's
+    gate and down), of grouped products over experts none; the last product of a layer is needed by no backward.
     """
-    key = arch.kv_heads * arch.head_dim
-    return arch.hidden * (key + arch.heads * arch.head_dim + (arch.ffn if arch.gated_ffn else 0))
+    router = (Matrix("router", arch.hidden, arch.experts),) if mlp == "moe" else ()
+    inner = arch.shared_ffn if mlp == "moe" else arch.ffn
+    last: tuple[Matrix, ...] = mlp_matrices(arch, inner) if inner else ()
+    matrices: tuple[Matrix, ...] = (*attention_matrices(arch), *router, *last)
+    dropped = sum(matrix.weights for matrix in matrices[1::2] if matrix.name != "down")
+    layer = layer_parameters(arch, mlp)
+    return dropped + layer.top_k * layer.expert_in
 
 
 def _tokens(seq: Num, global_batch: Num) -> Num:

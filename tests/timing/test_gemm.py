@@ -124,10 +124,10 @@ def test_arrays_price_a_layer_in_one_call():
 
 
 def test_a_device_without_table_follows_the_tile_formula():
-    """Worked by hand: 8192^3, 132 SMs, 16 waves of 2048 tiles of 128 x 256, K + 128."""
+    """Worked by hand: 8192^3, 132 SMs, 16 waves of 2048 tiles of 128 x 256, K + 64."""
     profile = prior_profile(GpuRates("x1", "hopper", {"bf16": 989.4e12}, 3.35e12, 80e9, 132))
     efficiency = profile.gemm.efficiency_prior.value
-    expected = 16 * 132 * 2 * 128 * 256 * (8192 + 128) / (989.4e12 * efficiency) + profile.launch.device_gap_s
+    expected = 16 * 132 * 2 * 128 * 256 * (8192 + 64) / (989.4e12 * efficiency) + profile.launch.device_gap_s
     time = gemm_time(profile, 8192, 8192, 8192)
     assert time.seconds == pytest.approx(expected, rel=1e-12)
     assert time.grade == 3

@@ -1,0 +1,128 @@
+"""Fits the sustained GEMM rate of each GPU generation on the published runs marked `fit`.
+
+    python calibration/fit_sustained.py [--show]
+
+Writes calibration/software/fitted/sustained.yaml. A run counts if it is dense pretraining in 16-bit precision under a
+framework of the Megatron family with its micro-batch stated, and if its kernels are long enough that the cost of launching
+them (which nobody measured) does not decide its step time. Runs of one software family share an error about as large as
+their own scatter (machines, libraries, clocks), so a family of n runs weighs n/(n + 1): families vote, not rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from simcluster.calibrate.sustained import FactorFit, family_weights, fit_factor
+from simcluster.data import data_root
+from simcluster.engine.step import solve_step
+from simcluster.errors import InputError
+from simcluster.formats.published import PublishedRow, read_published
+from simcluster.formats.published_checks import published_step_time, skip_reason
+from simcluster.hardware.catalogue import Catalogue
+from simcluster.resolve import Resolved, resolve
+from simcluster.timing.sustained import load_sustained
+from simcluster.validate.scenario import scenario_of
+
+FAMILIES = ("megatron", "nemo", "mlperf-nemo")
+GRID = np.linspace(0.5, 1.0, 11)
+PRECISIONS = ("bf16", "fp16")
+HOST_STRESS = 8.0  # launch costs this many times the prior ...
+HOST_LIMIT = 0.02  # ... must not change the step by more than this
+DATE = "2026-11"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run: ln(predicted/published) on the grid of factors."""
+
+    family: str
+    generation: str
+    log_ratio: np.ndarray
+
+
+def usable(row: PublishedRow) -> bool:
+    """What can be told from the row alone."""
+    facts, result = row.facts, row.result
+    stated = facts.micro_batch is not None and facts.precision in PRECISIONS and not facts.experts
+    return result.split == "fit" and stated and skip_reason(row) is None
+
+
+def step_s(resolved: Resolved, rate: float, host: float = 1.0) -> float:
+    machine = replace(resolved.machine, gemm_rate=rate, host_issue_s=resolved.machine.host_issue_s * host)
+    return float(solve_step(resolved.plan, machine).total[0])
+
+
+def sample(row: PublishedRow, catalogue: Catalogue) -> Sample | None:
+    """The run on the grid, or None if it does not count."""
+    try:
+        resolved = resolve(scenario_of(row.facts, catalogue).loaded, catalogue)
+    except InputError:
+        return None
+    published = published_step_time(row)
+    if published is None or not resolved.family.id.startswith(FAMILIES):
+        return None
+    if step_s(resolved, 1.0, HOST_STRESS) > (1 + HOST_LIMIT) * step_s(resolved, 1.0):
+        return None
+    ratios = np.log([step_s(resolved, rate) / published[0] for rate in GRID])
+    return Sample(resolved.family.id, resolved.cluster.node.gpu.generation, ratios)
+
+
+def fit(samples: list[Sample], low: float, high: float, prior: float, prior_sigma: float) -> FactorFit:
+    weights = family_weights([one.family for one in samples])
+    return fit_factor(GRID, np.array([one.log_ratio for one in samples]), weights, prior, prior_sigma, low, high)
+
+
+def report(generation: str, samples: list[Sample], found: FactorFit) -> None:
+    at = int(np.argmin(np.abs(GRID - found.value)))
+    print(f"{generation}: {found.value:.3f} +- {found.sigma * found.value:.3f}, {found.rows} runs")
+    for family in sorted({one.family for one in samples}):
+        own = np.array([one.log_ratio[at] for one in samples if one.family == family])
+        print(f"  {family:26s} {len(own):4d} runs, ln(predicted/published) near it: median {np.median(own):+.3f}")
+
+
+def entry(value: float, sigma: float, low: float, high: float, rows: int) -> str:
+    source = "published training runs marked fit, calibration/published/training.csv"
+    return (
+        f"{{value: {value:.4f}, sigma: {sigma:.4f}, low: {low}, high: {high}, rows: {rows}, "
+        f'source: "{source}", date: "{DATE}", kind: estimate}}'
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--show", action="store_true", help="print only, write nothing")
+    show = parser.parse_args().show
+    catalogue, prior = Catalogue.load(), load_sustained()[0]
+    rows = [row for row in read_published(data_root("calibration") / "published" / "training.csv") if usable(row)]
+    groups: dict[str, list[Sample]] = defaultdict(list)
+    for row in rows:
+        one = sample(row, catalogue)
+        if one is not None:
+            groups[one.generation].append(one)
+    lines, residuals = [], []
+    for generation in sorted(groups):
+        found = fit(groups[generation], prior.low, prior.high, prior.value, prior.sigma)
+        report(generation, groups[generation], found)
+        lines.append(f"  {generation}: {entry(found.value, found.sigma, prior.low, prior.high, found.rows)}")
+        residuals.append((found.rows, found.residual))
+    total = sum(count for count, _ in residuals)
+    residual = float(np.sqrt(sum(count * spread**2 for count, spread in residuals) / total))
+    print(f"residual {residual:.3f} over {total} runs")
+    if not show:
+        path = Path(data_root("calibration")) / "software" / "fitted" / "sustained.yaml"
+        head = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(("#", "prior:"))]
+        tail = (
+            f'residual: {{sigma: {residual:.4f}, source: "scatter of the same runs", date: "{DATE}", kind: estimate}}'
+        )
+        path.write_text("\n".join([*head, "generations:", *lines, tail]) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

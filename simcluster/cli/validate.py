@@ -1,0 +1,122 @@
+"""`simcluster validate`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simcluster.cli.options import answer
+from simcluster.errors import UsageError
+
+if TYPE_CHECKING:
+    from simcluster.formats.published import PublishedRow
+    from simcluster.validate.records import RowResult
+
+KINDS = ("training", "memory", "collectives", "gemm", "attention", "diagnose")
+BUILT = ("training",)
+INTERRUPTED = 130
+_PATIENCE_S = 0.5
+
+
+@click.command()
+@click.argument("csv", required=False, type=click.Path(path_type=Path))
+@click.option("--kind", type=click.Choice(KINDS), default=KINDS[0], show_default=True, help="What to predict.")
+@click.option(
+    "--split",
+    type=click.Choice(("fit", "test", "all")),
+    help="Rows of the table's column split [default: test of the shipped rows, all of CSV].",
+)
+@click.option("--trust", help="Only rows of these grades of trust, like A,B.")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes [default: as many as it pays].")
+@click.option(
+    "--format", "format_", type=click.Choice(("table", "json", "markdown")), default="table", show_default=True
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the answer to a file.")
+@click.option(
+    "--hardware-db",
+    "hardware_db",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder whose entries extend or override the catalogue.",
+)
+def validate(
+    csv: Path | None,
+    kind: str,
+    split: str | None,
+    trust: str | None,
+    workers: int | None,
+    format_: str,
+    output: Path | None,
+    hardware_db: Path | None,
+) -> int:
+    r"""Predict published runs and print the errors: the shipped table, or your own CSV with the same columns.
+
+    A row's measured figures, its id and its source never reach its prediction.
+
+    \b
+    simcluster validate
+    simcluster validate my_runs.csv --format json
+    """
+    from simcluster.validate.training import judged_rows
+
+    if kind not in BUILT:
+        raise UsageError(f"--kind {kind} is not built yet; built: {', '.join(BUILT)}")
+    started = time.perf_counter()
+    rows = _rows(csv, split, trust)
+    results, complete = _collect(judged_rows(rows, workers, hardware_db), len(rows))
+    if not complete:
+        click.echo(f"interrupted: {len(results)} of {len(rows)} rows are done", err=True)
+    answer(_text(kind, results, format_, output, time.perf_counter() - started), output)
+    return 0 if complete else INTERRUPTED
+
+
+def _rows(csv: Path | None, split: str | None, trust: str | None) -> Sequence[PublishedRow]:
+    """The rows to judge; a table of the user's is judged whole unless a split is named."""
+    from simcluster.formats.published import read_published
+    from simcluster.validate.floor import shipped_rows
+
+    rows = shipped_rows() if csv is None else read_published(csv)
+    wanted = split or ("test" if csv is None else "all")
+    grades = {part.strip().upper() for part in trust.split(",")} if trust else None
+    return [
+        row
+        for row in rows
+        if (wanted == "all" or row.result.split.lower() == wanted)
+        and (grades is None or row.result.trust.upper() in grades)
+    ]
+
+
+def _collect(results: Iterable[RowResult], total: int) -> tuple[list[RowResult], bool]:
+    """Results as far as they come, and whether that is all of them; progress for a person who waits."""
+    finished: list[RowResult] = []
+    started = time.perf_counter()
+    watched = sys.stderr.isatty()
+    try:
+        for result in results:
+            finished.append(result)
+            if watched and time.perf_counter() - started > _PATIENCE_S:
+                click.echo(f"\r{len(finished)} of {total} rows", nl=False, err=True)
+    except KeyboardInterrupt:
+        return finished, False
+    finally:
+        if watched:
+            click.echo("\r\033[K", nl=False, err=True)
+    return finished, True
+
+
+def _text(kind: str, results: Sequence[RowResult], format_: str, output: Path | None, seconds: float) -> str:
+    from simcluster.reports.layout import Page
+    from simcluster.reports.records import to_json
+    from simcluster.reports.validation import validation_markdown, validation_page, validation_record
+
+    if format_ == "json":
+        record = validation_record(kind, results)
+        record["meta"] = {"seconds": seconds, **record["meta"]}
+        return to_json(record)
+    if format_ == "markdown":
+        return validation_markdown(kind, results)
+    return validation_page(kind, results, Page.for_output(output))

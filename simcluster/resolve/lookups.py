@@ -1,0 +1,109 @@
+"""Looks up names and descriptions of model, machines and profile; what is wrong is noted at the path that named it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from simcluster.errors import InputError, Problem
+from simcluster.hardware.catalogue import Catalogue
+from simcluster.hardware.cluster import Cluster, cluster_from
+from simcluster.hardware.gpu import GpuSpec
+from simcluster.hardware.inline import inline_fabric, inline_node
+from simcluster.resolve.trail import Trail
+from simcluster.scenario import Loaded, Scenario
+from simcluster.shapes import Architecture
+from simcluster.timing.profile import KernelProfile, has_profile, load_profile
+from simcluster.workload.catalogue import architecture_from, load_model
+
+Found = TypeVar("Found")
+_PROFILE = "training.software.profile"
+_ROUNDING = 1.001  # published peaks of one GPU differ in the last digit
+
+
+def collect(trail: Trail, path: str, make: Callable[[], Found]) -> Found | None:
+    """Result of `make`, or None with its problems noted at a path (or at the path below it that a message begins with).
+
+    >>> collect(Trail(), "model", lambda: 3)
+    3
+    """
+    try:
+        return make()
+    except InputError as error:
+        for problem in error.problems:
+            if problem.mark is not None:
+                trail.problems.append(problem)
+                continue
+            where, colon, text = problem.message.partition(": ")
+            if not colon or not f"{where}.".startswith(f"{path}."):
+                where, text = path, problem.message
+            trail.problem(where, text, problem.advice)
+        return None
+
+
+def look_up_model(scenario: Scenario, trail: Trail) -> Architecture | None:
+    """The architecture, or None with what is wrong noted."""
+    return collect(trail, "model", lambda: _architecture(scenario, trail))
+
+
+def _architecture(scenario: Scenario, trail: Trail) -> Architecture:
+    model = scenario.model
+    if not isinstance(model, str):
+        return architecture_from(model.model_dump(exclude_none=True))
+    if model.endswith(".json"):
+        raise InputError(
+            Problem("reading a config.json is not built yet", "write the architecture out, or name a model")
+        )
+    arch, sources = load_model(model)
+    _, stated = trail.values["model"]
+    trail.state("model", arch.name, f"{stated}; {next(iter(sources.values())).source}")
+    return arch
+
+
+def look_up_cluster(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> Cluster | None:
+    """The cluster, or None with what is wrong with node and with fabric noted."""
+    stated, date = scenario.cluster, scenario.training.software.date
+    node: Any = stated.node if isinstance(stated.node, str) else stated.node.model_dump(exclude_none=True)
+    fabric: Any = stated.fabric
+    if fabric is not None and not isinstance(fabric, str):
+        fabric = fabric.model_dump(exclude_none=True)
+    before = len(trail.problems)
+    for path, words, by_name, written in (
+        ("cluster.node", node, catalogue.node, inline_node),
+        ("cluster.fabric", fabric, catalogue.fabric, inline_fabric),
+    ):
+        if isinstance(words, str):
+            collect(trail, path, lambda by_name=by_name, words=words: by_name(words, date))  # type: ignore[misc]
+        elif words is not None:
+            collect(trail, path, lambda written=written, words=words: written(words, catalogue, date))  # type: ignore[misc]
+    if len(trail.problems) > before:
+        return None
+    return collect(
+        trail,
+        "cluster",
+        lambda: cluster_from(node, stated.nodes, fabric, catalogue=catalogue, spares=stated.spares, date=date),
+    )
+
+
+def look_up_profile(loaded: Loaded, gpu: GpuSpec, trail: Trail) -> KernelProfile | None:
+    """The kernel profile that the scenario names (a path starts at the scenario's folder), else the GPU's own."""
+    stated = loaded.scenario.training.software.profile
+    if stated is None:
+        if has_profile(gpu.id):
+            return load_profile(gpu.id)
+        trail.problem("cluster.node", f"no kernel profile for GPU {gpu.id}", f"name one as {_PROFILE}")
+        return None
+    is_path = stated.endswith((".yaml", ".yml")) or "/" in stated
+    name = Path(loaded.file).parent / stated if is_path else stated
+    profile = collect(trail, _PROFILE, lambda: load_profile(name))
+    if profile is None:
+        return None
+    precision = loaded.scenario.training.precision
+    theirs, own = profile.device.peak_flops.get(precision, 0.0), gpu.peak_flops.get(precision, 0.0)
+    if theirs > _ROUNDING * own:
+        message = f"{profile.id} peaks at {theirs / 1e12:g} TFLOP/s in {precision}, {gpu.id} at {own / 1e12:g}"
+        trail.problem(_PROFILE, message, f"name a profile of {gpu.id}")
+    elif profile.id != gpu.id:
+        trail.assume("timing.profile", profile.id, f"stands for {gpu.id}, as stated")
+    return profile

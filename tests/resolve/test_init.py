@@ -1,0 +1,161 @@
+"""Every value has an origin; what cannot be done is refused, all of it at once."""
+
+import pytest
+
+from simcluster.resolve import stated_values
+from simcluster.resolve.software import fields_read
+from simcluster.scenario import load_text
+
+
+def test_values_know_where_they_come_from(settle, text):
+    resolved = settle("cluster.nodes=4", text=text + "what_ifs: {fast: {cluster.fabric: ib-ndr-400}}\n", what_if="fast")
+    origins = {path: origin for path, (_, origin) in resolved.values.items()}
+    assert origins["cluster.node"] == "a.yaml:4:3"
+    assert origins["cluster.nodes"] == "--set"
+    assert origins["cluster.fabric"] == "what_if fast"
+    assert origins["training.precision"] == "default"
+    assert origins["training.parallelism.dp"] == "assumed: 32 GPUs over tp x pp x cp = 4"
+    assert resolved.values["training.parallelism.dp"][0] == 8 == resolved.layout.dp
+
+
+def test_assumptions_are_the_assumed_values(settle):
+    resolved = settle()
+    assumed = {path: value for path, (value, origin) in resolved.values.items() if origin.startswith("assumed")}
+    assert {one.path: one.value for one in resolved.assumptions} == assumed
+
+
+def test_what_is_stated_is_not_assumed(settle):
+    everything = {
+        "training.recompute": "full",
+        "training.parallelism.dp": 4,
+        "training.parallelism.sequence_parallel": True,
+        "training.software.overrides.overlap_p2p": True,
+    }
+    free = {one.path for one in settle().assumptions}
+    bound = {
+        one.path for one in settle(*(f"{path}={str(value).lower()}" for path, value in everything.items())).assumptions
+    }
+    gone = {path.replace(".overrides", "") for path in everything} | {"training.software.selective_modules"}
+    assert free - bound == gone & free
+    assert {"training.recompute", "training.parallelism.dp", "training.software.overlap_p2p"} <= free
+    assert bound <= free
+
+
+LAYOUTS = (
+    ("training.parallelism={tp: 1, pp: 1}", "training.sharding.strategy=none"),
+    ("training.parallelism={tp: 1, pp: 1}",),
+    ("training.parallelism={tp: 8, pp: 1}",),
+    ("training.parallelism={tp: 8, pp: 2}",),
+    ("training.parallelism={tp: 2, pp: 2, virtual_stages: 2}", "training.recompute=selective"),
+    ("training.parallelism={tp: 2, pp: 4}", "training.software.attention=unfused"),
+)
+
+
+@pytest.mark.parametrize("sets", LAYOUTS)
+def test_every_default_that_is_read_is_listed(settle, sets):
+    """And no other: a list of what changes nothing would hide what matters."""
+    resolved = settle(*sets)
+    listed = {one.path.removeprefix("training.software.") for one in resolved.assumptions if ".software." in one.path}
+    stated = set(resolved.scenario.training.software.overrides) | ({"attention"} if "attention" in str(sets) else set())
+    assert listed == fields_read(resolved.family, resolved.layout) - stated
+
+
+@pytest.mark.parametrize("sets", LAYOUTS)
+def test_an_override_that_is_not_read_changes_nothing_and_is_named(settle, sets):
+    from simcluster.evaluate import Evaluation
+
+    resolved = settle(*sets)
+    flags = {"tp_overlap": "true", "scatter_p2p": "false", "fused_softmax": "false", "overlap_p2p_interleaved": "true"}
+    idle = set(flags) - fields_read(resolved.family, resolved.layout)
+    changed = settle(*sets, *(f"training.software.overrides.{name}={flags[name]}" for name in sorted(idle)))
+    assert set(changed.unmodelled) == {f"training.software.overrides.{name}" for name in idle}
+    assert Evaluation(changed).step == Evaluation(resolved).step
+
+
+def test_what_has_no_effect_yet_is_named(settle, text):
+    sets = ("cluster.spares=2", "training.tokens=1T", "training.software.torch=2.4", "use.hours=50%")
+    assert settle(*sets).unmodelled == ("use", "cluster.spares", "training.tokens", "training.software.torch")
+    assert settle().unmodelled == ()
+
+
+UNSUPPORTED = {
+    "training.parallelism.cp=2": "context parallelism",
+    "training.parallelism.ep=2": "expert parallelism",
+    "training.parallelism.schedule=zb-h1": "schedule zb-h1",
+    "training.parallelism.order=breadth-first": "breadth-first interleaving",
+    "training.precision=fp8": "precision fp8",
+    "training.sharding.strategy=fsdp": "sharding fsdp",
+    "training.sharding.offload=cpu": "offload",
+    "training.sharding.group=node": "sharding inside each node",
+    "training.grad_compression=bf16": "gradient compression",
+    "cluster.background=[{from: storage, rate: 20 GB/s}]": "other traffic on the fabric",
+}
+
+
+@pytest.mark.parametrize("change", UNSUPPORTED)
+def test_what_is_not_simulated_is_refused_by_the_change_that_asked(refused, change):
+    assert refused(change) == [
+        f"--set {change}: {UNSUPPORTED[change]} is not simulated yet; see the list of what is modelled in docs/coverage.md"
+    ]
+
+
+def test_what_is_not_simulated_is_refused_at_its_place(refused, text):
+    found = refused(text=text.replace("tp: 2, pp: 2", "tp: 2, cp: 2, schedule: zb-h2") + "  precision: fp8\n")
+    assert [problem.partition(" is not")[0] for problem in found] == [
+        "a.yaml:11:24: training.parallelism.cp: context parallelism",
+        "a.yaml:11:31: training.parallelism.schedule: schedule zb-h2",
+        "a.yaml:14:3: training.precision: precision fp8",
+    ]
+
+
+def test_a_what_if_is_named(refused, text):
+    text += "what_ifs: {long: {training.parallelism.cp: 2}}\n"
+    found = refused(text=text, what_if="long")
+    assert found[0].startswith("a.yaml:14:46: what_if long: training.parallelism.cp: context parallelism is not")
+
+
+def test_all_problems_at_once(refused, text):
+    text = (
+        text.replace("{layers: 8, hidden: 1024, heads: 8, ffn: 4096, vocab: 32000}", "lama-7b")
+        .replace("dgx-a100-80gb", "dgx-a100-80g")
+        .replace("ib-hdr-200", "ib-hdr-20")
+        .replace(
+            "date: 2024-06", "date: 2024-06, overrides: {overlap_grad: true, host_issue_s: soon}, attention: flush"
+        )
+    )
+    found = refused("training.precision=fp8", text=text)
+    for begin, end in (
+        ("a.yaml:2:1: model: unknown model 'lama-7b'", "did you mean llama-7b"),
+        ("a.yaml:4:3: cluster.node: the catalogue has no node 'dgx-a100-80g'", "did you mean dgx-a100-80gb"),
+        ("a.yaml:6:3: cluster.fabric: the catalogue has no fabric 'ib-hdr-20'", "did you mean ib-hdr-200"),
+        ("a.yaml:13:65: training.software.overrides.overlap_grad: unknown field", "did you mean 'overlap_grad_reduce'"),
+        ("a.yaml:13:85: training.software.overrides.host_issue_s: host_issue_s is 'soon'", "give a number"),
+        ("a.yaml:13:106: training.software.attention: 'flush' is not a known kernel", "flash-2"),
+        ("--set training.precision=fp8: precision fp8 is not simulated yet", "coverage"),
+    ):
+        (one,) = [problem for problem in found if problem.startswith(begin)]
+        assert end in one
+    assert len(found) == 7
+
+
+def test_machine_and_model_are_checked_against_the_layout_together(refused):
+    found = refused("training.parallelism={tp: 16, pp: 3}", "training.software.overrides.x=1")
+    assert len(found) == 3
+    assert any("8 attention heads" in problem or "8 heads" in problem for problem in found)
+    assert any("does not divide the 16 GPUs" in problem for problem in found)
+
+
+def test_a_node_without_cards_cannot_be_many(refused):
+    (problem,) = refused("cluster.fabric=none")
+    assert "'none' cannot join 2 nodes" in problem
+    (problem,) = refused("cluster.node={gpu: h100-80gb-sxm, gpus: 1}", "cluster.fabric=null", "cluster.nodes=2",
+                         "training.parallelism={tp: 1, pp: 1}")  # fmt: skip
+    assert "need a fabric" in problem
+
+
+def test_stated_values_are_single_values(text):
+    values = stated_values(load_text(text, "a.yaml"))
+    assert values["cluster.nodes"] == 2
+    assert values["model.layers"] == 8
+    assert "cluster" not in values
+    assert "training.software.overrides" not in values

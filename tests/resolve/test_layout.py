@@ -1,0 +1,90 @@
+"""Degrees and batch, settled and checked."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simcluster.resolve.layout import divisors
+
+
+@given(st.integers(1, 5000))
+def test_divisors(number):
+    assert divisors(number) == [value for value in range(1, number + 1) if number % value == 0]
+
+
+def test_divisors_of_a_large_prime_are_found_at_once():
+    start = time.perf_counter()
+    assert divisors(999_999_937) == [1, 999_999_937]
+    assert time.perf_counter() - start < 1
+
+
+def test_what_follows_from_the_words(settle):
+    layout = settle().layout
+    assert (layout.tp, layout.pp, layout.dp, layout.cp) == (2, 2, 4, 1)
+    assert (layout.sequences, layout.micro_batches, layout.micro_batch) == (32, 4, 2)
+    assert layout.shards == 4
+    assert settle("training.sharding.strategy=none").layout.shards == 1
+    assert settle("training.sharding.group=2").layout.shards == 2
+
+
+@pytest.mark.parametrize("batch", ["64k tokens", "65536 tokens", "{tokens: 65536}"])
+def test_a_batch_in_tokens(settle, batch):
+    assert settle(f"training.global_batch={batch}").layout.sequences == 64
+
+
+def test_defaults_of_an_unstated_batch(settle):
+    resolved = settle("training.global_batch=null", "training.sequence_length=null", "training.micro_batch=null")
+    layout = resolved.layout
+    assert (layout.sequence_length, layout.micro_batch) == (4096, 1)
+    assert layout.sequences % layout.dp == 0
+    assert layout.sequences * 4096 == pytest.approx(4e6, rel=0.01)
+    assert {"training.global_batch", "training.sequence_length", "training.micro_batch"} <= {
+        one.path for one in resolved.assumptions
+    }
+
+
+@pytest.mark.parametrize(
+    ("sets", "words"),
+    [
+        (["training.parallelism={tp: 2, pp: 3}"], "tp 2 x pp 3 x cp 1 = 6 does not divide the 16 GPUs; make it one of"),
+        (["training.parallelism.dp=3"], "= 12, but there are 16 GPUs; dp 4 would fit"),
+        (["training.global_batch=30"], "30 sequences over dp 4 are 7.5 a replica, not micro-batches of 2"),
+        (["training.parallelism={tp: 16, pp: 1}"], "16 does not divide the 8 heads"),
+        (["model=llama-7b", "training.parallelism={tp: 16, pp: 1}", "model=gpt2-xl"], "16 does not divide 25 attention"),
+        (["training.parallelism={tp: 1, pp: 16}", "training.global_batch=16"], "more than the 8 layers"),
+        (["model=llama-7b", "training.parallelism={tp: 1, pp: 8, virtual_stages: 5}"], "40 stages for 32 layers"),
+        (["model=llama-7b", "training.parallelism={tp: 2, pp: 2, stages: [10, 20]}"], "30 layers, the model has 32"),
+        (["training.sharding.group=3"], "3 does not divide the 4 data-parallel ranks; one of 1, 2, 4, or all"),
+        (["training.global_batch=1e9"], "at most 250000; raise micro_batch, or lower global_batch"),
+        (["training.global_batch=1e21"], "at most 250000"),
+        (["training.global_batch=1e30 tokens"], "at most 250000"),
+        (["training.parallelism={pp: 2, stages: [{layers: 4, head: true}, 4]}"], "embedding or head on another"),
+        (["training.parallelism=auto"], "no layout is given"),
+        (["model={heads: 12, hidden: 1536, kv_heads: 4}", "training.parallelism={tp: 3, pp: 1}",
+          "cluster.node={base: dgx-a100-80gb, gpus: 6}", "training.global_batch=48"], "3 neither divides 4 KV heads"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said_with_a_way_out(refused, sets, words):
+    found = refused(*sets)
+    assert any(words in problem for problem in found), found
+
+
+def test_heads_that_do_not_divide_are_padded_and_said(settle):
+    resolved = settle("model=gpt2-xl", "training.recompute=none")
+    assert resolved.arch.heads == 25
+    assert resolved.plan.arch.heads == 26
+    (why,) = [one.why for one in resolved.assumptions if one.path == "model.heads"]
+    assert why.startswith("tp 2 does not divide 25 heads; padded, each rank holds 13")
+
+
+def test_sequence_parallel_needs_a_group(settle):
+    assert settle("training.parallelism={tp: 1, pp: 2, sequence_parallel: true}").layout.sequence_parallel is False
+    assert settle("training.parallelism={tp: 2, pp: 2, sequence_parallel: false}").layout.sequence_parallel is False
+
+
+def test_stages_at_the_ends_may_say_what_is_so_anyway(settle):
+    plain = settle("training.parallelism.stages=[4, 4]")
+    said = settle("training.parallelism.stages=[{layers: 4, embedding: true}, {layers: 4, head: true}]")
+    assert plain.plan.contents == said.plan.contents
