@@ -11,7 +11,7 @@ Fenced blocks and what happens to them:
   else a piece of a scenario, which must load.
 * ```sh: not run (set-up commands); scripts that it names must exist.
 
-Between `<!-- table NAME -->` and `<!-- /table -->` stands a table made from the hardware schema.
+Between `<!-- table NAME -->` and `<!-- /table -->` stands what is made from the hardware schema or its sources.
 """
 
 import difflib
@@ -27,6 +27,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 ANY = "..."
+LICENCES = {  # of repositories that the hardware catalogue names, from general knowledge
+    "stas00/ml-engineering": "CC BY-SA 4.0 (general knowledge)",
+    "mlcommons/": "Apache-2.0 (general knowledge)",
+    "skypilot-org/": "Apache-2.0 (general knowledge)",
+    "vllm-project/": "Apache-2.0 (general knowledge)",
+    "pytorch/torchtitan": "BSD-3-Clause (general knowledge)",
+    "hashicorp/terraform-provider-aws": "MPL-2.0 (general knowledge)",
+    "mlco2/codecarbon": "MIT (general knowledge)",
+    "arXiv": "see the paper",
+}
 BASE = ROOT / "examples" / "llama-65b-512xa100.yaml"
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"(<!-- table ([\w-]+) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
@@ -94,9 +104,9 @@ def commands(text):
 
 
 def like(expected, actual):
-    """Real lines cut as the shown ones were: as many before the first `...` and after the last."""
-    if ANY not in expected:
-        return actual
+    """Real lines cut as the shown ones were: as many before `...` and after it; lines between two stay as they are."""
+    if expected.count(ANY) != 1:
+        return expected if ANY in expected else actual
     head = expected.index(ANY)
     tail = expected[::-1].index(ANY)
     return [*actual[:head], ANY, *(actual[len(actual) - tail :] if tail else [])]
@@ -119,7 +129,9 @@ class Runner:
 
     def output(self, command):
         """Lines that a command prints, with its status at the end if it is not zero."""
-        kept = {key: os.environ[key] for key in ("HOME", "TMPDIR", "SYSTEMROOT", "LANG") if key in os.environ}
+        kept = {
+            key: os.environ[key] for key in ("HOME", "TMPDIR", "SYSTEMROOT", "LANG", "PYTHONPATH") if key in os.environ
+        }
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         env = {**kept, "PATH": path, "PYTHONUTF8": "1", "NO_COLOR": "1", "COLUMNS": "100"}
         done = subprocess.run(
@@ -203,21 +215,49 @@ def _piece_problems(text):
     return []
 
 
-def table(name):
-    """Markdown table of a row group of the hardware schema: gpu, node, fabric, scale-up, switch."""
-    from simcluster.hardware.schema import KINDS
+def hardware_tables():
+    """Markdown of every type of entry in the hardware schema, and of its table if it has one."""
+    from simcluster.hardware.schema import KINDS, TABLES
 
-    group = next(types[name] for types in KINDS.values() if name in types)
-    rows = ["| value | needed | SI unit | meaning |", "|---|---|---|---|"]
+    parts = []
+    for kind, types in KINDS.items():
+        for name, group in types.items():
+            parts.append(f"### `{kind}`: type `{name}`\n\n{_field_table('value', group)}")
+            if name in TABLES:
+                parts.append(f"Columns of its table:\n\n{_field_table('column', TABLES[name].columns)}")
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def _field_table(title, group):
+    """Markdown table of fields."""
+    if not group:
+        return "Holds a table only.\n"
+    rows = [f"| {title} | needed | SI unit | meaning |", "|---|---|---|---|"]
     for key, field in group.items():
         kind = f"id of {field.refers}" if field.refers else field.dimension
         rows.append(f"| `{key}` | {'yes' if field.required else ''} | {kind} | {field.doc} |")
     return "\n".join(rows) + "\n"
 
 
+def source_lines():
+    """Sources of the hardware catalogue with their licences, for NOTICE."""
+    import yaml
+
+    sources = yaml.safe_load((ROOT / "hardware_db" / "sources.yaml").read_text(encoding="utf-8"))
+    lines = []
+    for source in sources.values():
+        found = next((text for name, text in LICENCES.items() if name in source["reference"]), "not stated")
+        if source["kind"] not in ("derived", "knowledge"):
+            lines.append(f"   {source['title']}: {source['reference']}; {found}\n")
+    return "".join(lines)
+
+
+TABLES = {"hardware": hardware_tables, "sources": source_lines}
+
+
 def with_tables(page):
     """The page with its tables made anew."""
-    return _TABLE.sub(lambda found: found[1] + table(found[2]) + found[4], page)
+    return _TABLE.sub(lambda found: found[1] + TABLES[found[2]]() + found[4], page)
 
 
 def refresh(page, folder):
@@ -231,14 +271,14 @@ def refresh(page, folder):
         at = block.stop
     fresh = with_tables("".join([*parts, page[at:]]))
     if with_tables(page) != page:
-        wrong.append("a table differs from the hardware schema")
+        wrong.append("a table differs from what it is made from")
     return fresh, wrong
 
 
 def main(arguments):
     """Refreshes all pages, or with --check tells what differs."""
     failed = False
-    for name in PAGES:
+    for name in (*PAGES, "NOTICE"):
         page = (ROOT / name).read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
             fresh, wrong = refresh(page, folder)

@@ -7,7 +7,7 @@ import copy
 import pytest
 from hypothesis import settings
 
-from simcluster.evaluate import Evaluation, evaluate
+from simcluster.evaluation import Evaluation, evaluate
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.scenario import load_mapping
 

@@ -13,7 +13,11 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from simcluster.scenario import Scenario
+from simcluster.analysis.waterfall import CAUSES
+from simcluster.errors import InputError
+from simcluster.hardware.catalogue import Catalogue
+from simcluster.resolve import resolve
+from simcluster.scenario import Scenario, load_text
 
 ROOT = Path(__file__).parent.parent
 
@@ -79,6 +83,57 @@ def test_every_scenario_key_is_documented() -> None:
     parents = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 1)}
     assert keys - documented == set(), "add a row to docs/scenario.md"
     assert documented - keys - parents == {"what_ifs", "candidates"}
+
+
+def test_every_cause_is_explained() -> None:
+    page = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^\| `(\w+)` \|", page.partition("## Waterfall")[2], re.MULTILINE)) == CAUSES
+
+
+def test_notice_names_every_source() -> None:
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    assert docs.with_tables(notice) == notice, "run `make docs`"
+    tables = [*(ROOT / "calibration").glob("measured/*.csv"), ROOT / "calibration" / "published" / "training.csv"]
+    repositories = {
+        found
+        for path in tables
+        for found in re.findall(r"github(?:\.com/|:)([\w.-]+/[\w.-]+)", path.read_text(encoding="utf-8"))
+    }
+    short = {name.rsplit("_", 1)[0] for name in repositories if name.startswith("mlcommons/")}
+    missing = sorted(name for name in repositories if not name.startswith("mlcommons/") and name not in notice)
+    assert not missing
+    assert all(name in notice for name in short)
+
+
+INLINE = """
+model: {layers: 16, hidden: 2048, heads: 16, ffn: 8192, vocab: 32000}
+cluster: {node: dgx-a100-80gb, nodes: 2, fabric: {base: ib-hdr-200}}
+training:
+  sequence_length: 2048
+  global_batch: 64
+  micro_batch: 1
+  parallelism: {tp: 2, pp: 2}
+  software: {family: megatron-core, date: 2024-06}
+"""
+
+
+def _settings(title: str) -> list[str]:
+    """Settings of a table of docs/coverage.md."""
+    page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+    table = page.partition(f"| {title} | setting |")[2].partition("\n\n")[0]
+    return re.findall(r"`([\w.]+=[^`]+)`", table)
+
+
+@pytest.mark.parametrize("setting", _settings("refused"))
+def test_coverage_refused(setting: str, catalogue: Catalogue) -> None:
+    with pytest.raises(InputError, match=r"not (simulated|built) yet"):
+        resolve(load_text(INLINE, sets=[setting]), catalogue)
+
+
+@pytest.mark.parametrize("setting", _settings("named, not computed"))
+def test_coverage_named(setting: str, catalogue: Catalogue) -> None:
+    named = resolve(load_text(INLINE, sets=[setting]), catalogue).unmodelled
+    assert any(setting.startswith(path) for path in named)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,10 @@ def test_demo_is_what_the_readme_shows() -> None:
     assert f"$ simcluster {' '.join(demo.COMMAND)}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("loop", "most"), [([0.25, 0.25, 0.26], 1.1), ([0.2, 0.2, 0.3], 1.5), ([0.5, 0.5, 0.5], 2.2)])
+@pytest.mark.parametrize(
+    ("loop", "most"),
+    [([0.25, 0.25, 0.26], 1.1), ([0.2, 0.2, 0.27], 1.35), ([0.2, 0.2, 0.9], 1.5), ([0.5, 0.5, 0.5], 2.2)],
+)
 def test_benchmark_limits_allow_noise_and_slow_machines(loop: list[float], most: float) -> None:
     assert script("benchmarks", "run").allowed(1.0, loop) == pytest.approx(most)
 

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 
 CAUSES = (
     "data_parallel",
+    "expert_context_parallel",
     "pipeline_messages",
     "pipeline_imbalance",
     "pipeline_bubble",
@@ -35,6 +36,7 @@ MEANING = {
     "pipeline_bubble": "stages that wait for the pipeline to fill and drain",
     "pipeline_imbalance": "stages that wait for a longer one",
     "pipeline_messages": "exposed messages between stages",
+    "expert_context_parallel": "exposed exchanges of experts and of context",
     "data_parallel": "exposed gradient reduction, parameter gathers, gradient norm",
 }
 
@@ -58,13 +60,14 @@ class Waterfall:
 def waterfall(step_s: Floats, stage_compute_s: Floats, optimizer_s: Floats, ideal_s: float) -> Waterfall:
     """Splits a step.
 
-    Parameters: `step_s` (4,) step time as simulated, then without data-parallel traffic, without messages, with equal
-    stages; `stage_compute_s` (stages, 4) time in chunks as simulated, then without tp exchanges, without recompute,
-    without memory-bound kernels and launches; `optimizer_s` (stages,); `ideal_s` model FLOPs over peak.
+    Parameters: `step_s` (5,) step time as simulated, then without data-parallel traffic, without expert and context
+    exchanges, without messages, with equal stages; `stage_compute_s` (stages, 4) time in chunks without expert and
+    context exchanges, then without tp exchanges, without recompute, without memory-bound kernels and launches;
+    `optimizer_s` (stages,); `ideal_s` model FLOPs over peak.
 
-    >>> w = waterfall(np.array([39.6, 39.6, 39.0, 33.0]), np.full((4, 4), 24.0), np.zeros(4), 12.0)
+    >>> w = waterfall(np.array([39.6, 39.6, 39.6, 39.0, 33.0]), np.full((4, 4), 24.0), np.zeros(4), 12.0)
     >>> [round(x, 9) for x in w.seconds]
-    [0.0, 0.6, 6.0, 9.0, 0.0, 0.0, 0.0, 12.0, 12.0]
+    [0.0, 0.0, 0.6, 6.0, 9.0, 0.0, 0.0, 0.0, 12.0, 12.0]
     """
     busy = stage_compute_s.mean(axis=0)
     levels = [*step_s, busy[0] + optimizer_s.mean(), busy[1] + optimizer_s.mean(), busy[2] + optimizer_s.mean()]

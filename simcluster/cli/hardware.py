@@ -12,9 +12,9 @@ import click
 
 from simcluster.errors import InputError, UsageError
 from simcluster.hardware.catalogue import Catalogue
-from simcluster.hardware.entry import Entry
+from simcluster.hardware.entry import Entry, Row
 from simcluster.hardware.quantity import Quantity
-from simcluster.hardware.schema import KINDS
+from simcluster.hardware.schema import KINDS, SINGULAR
 
 _FORMAT = click.option(
     "--format", "format_", type=click.Choice(["table", "json"]), default="table", help="How to print."
@@ -26,7 +26,7 @@ _EXTRA = click.option(
 
 @click.group()
 def hardware() -> None:
-    """Look at the catalogue of GPUs, nodes and networks."""
+    """Look at the catalogue: GPUs, processors, nodes, networks, storage, clouds, prices, facilities, failures."""
 
 
 @hardware.command("list")
@@ -34,9 +34,9 @@ def hardware() -> None:
 @_EXTRA
 @_FORMAT
 def list_(kind: str | None, extra: Path | None, format_: str) -> None:
-    """List the entries of a KIND (gpus, nodes, networks), or of all."""
-    kinds = tuple(name for name in KINDS if kind in (None, name, name.removesuffix("s")))
-    if not kinds:
+    """List the entries of a KIND (gpus, nodes, prices, …), or of all."""
+    kinds = tuple(KINDS) if kind is None else (SINGULAR.get(kind, kind),)
+    if not set(kinds) <= set(KINDS):
         raise UsageError(f"there is no kind {kind!r}; known: {', '.join(KINDS)}")
     catalogue = Catalogue.load(extra)
     entries = [entry for name in kinds for entry in catalogue.entries(name)]
@@ -67,7 +67,10 @@ def show(name: str, extra: Path | None, format_: str) -> None:
             click.echo("also called: " + ", ".join(alias.name for alias in entry.aliases))
         if entry.note:
             click.echo(entry.note)
-        _print_table(("value", "is", "range", "kind", "date", "source", "note"), _rows(entry))
+        if entry.values:
+            _print_table(("value", "is", "range", "kind", "date", "sure", "source", "note"), _rows(entry))
+        if entry.table:
+            _print_table(*_table(entry.table))
         click.echo("sources:")
         for key in sorted({q.provenance.source for q in _all(entry)}):
             click.echo(f"  {key}: {sources.get(key, {}).get('reference', key)}")
@@ -92,7 +95,7 @@ def check(directory: Path | None, format_: str) -> None:
 
 
 def _all(entry: Entry) -> Iterable[Quantity]:
-    for quantity in entry.values.values():
+    for _, quantity in entry.quantities():
         yield quantity
         yield from quantity.conflicts
 
@@ -104,13 +107,29 @@ def _rows(entry: Entry) -> Iterable[Sequence[str]]:
             yield ("  but also", *_cells(other))
 
 
+def _table(rows: Sequence[Row]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Header and cells of a table: name, labels, value and where it comes from."""
+    labels = list(dict.fromkeys(label for row in rows for label in row.labels))
+    header = ("row", *labels, "is", "range", "kind", "date", "sure", "source", "note")
+    lines: list[Sequence[str]] = []
+    for row in rows:
+        cells = (_plain(row.labels.get(label, "")) for label in labels)
+        lines.append((row.name, *cells, *_cells(row.quantity)))
+        lines += [("  but also", *("" for _ in labels), *_cells(other)) for other in row.quantity.conflicts]
+    return header, lines
+
+
+def _plain(label: str | float) -> str:
+    return label if isinstance(label, str) else f"{label:.10g}"
+
+
 def _cells(quantity: Quantity) -> Sequence[str]:
     source = quantity.provenance
     ends = ""
     if quantity.low is not None and quantity.high is not None and quantity.number:
         scale = float(quantity.written) / quantity.number
-        ends = f"{quantity.low * scale:g} to {quantity.high * scale:g}"
-    return str(quantity), ends, source.kind, source.date, source.source, source.note
+        ends = f"{quantity.low * scale:.6g} to {quantity.high * scale:.6g}"
+    return str(quantity), ends, source.kind, source.date, quantity.confidence, source.source, source.note
 
 
 def _print_json(data: Any) -> None:

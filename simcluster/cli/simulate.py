@@ -29,7 +29,7 @@ def simulate(
     simcluster simulate examples/llama-65b-512xa100.yaml
     simcluster simulate examples/llama-65b-512xa100.yaml --set cluster.fabric=roce-200 --format json
     """
-    from simcluster.evaluate import evaluate
+    from simcluster.evaluation import evaluate
     from simcluster.hardware.catalogue import Catalogue
     from simcluster.reports.layout import Page
     from simcluster.reports.records import evaluation_record, to_json

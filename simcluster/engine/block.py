@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from simcluster.engine.maxplus import solve
 from simcluster.program.block import BlockOp, block_graph
-from simcluster.program.pricing import CLASSES, EXCHANGE_CLASS, MEMORY, PricedOps
+from simcluster.program.pricing import CLASSES, EXPERT_CONTEXT, MEMORY, TENSOR, PricedOps
 
 Floats = NDArray[np.float64]
 
 # Idealisations of a block, each on top of the one before: columns of every time below.
-COLUMNS = ("actual", "no_exchange", "no_recompute", "no_overhead")
+COLUMNS = ("actual", "no_expert_context", "no_tensor", "no_recompute", "no_overhead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class BlockTimes:
 def _idealised(ops: Sequence[BlockOp], priced: PricedOps) -> tuple[Floats, Floats]:
     """Device and host time of each op in each column: (ops, columns)."""
     keep = np.ones((len(ops), len(COLUMNS)))
-    exchange = priced.kind == EXCHANGE_CLASS
     again = np.array([op.recompute for op in ops])
-    keep[exchange, 1:] = 0.0
-    keep[again, 2:] = 0.0
-    keep[priced.kind == MEMORY, 3] = 0.0
+    keep[priced.kind == EXPERT_CONTEXT, 1:] = 0.0
+    keep[priced.kind == TENSOR, 2:] = 0.0
+    keep[again, 3:] = 0.0
+    keep[priced.kind == MEMORY, 4] = 0.0
     device = priced.seconds[:, None] * keep
     host = priced.host_s[:, None] * keep
-    host[:, 3] = 0.0
+    host[:, 4] = 0.0
     return device, host
 
 

@@ -1,4 +1,4 @@
-"""Solves a chunk: the blocks of one virtual stage in one pass, run by a host that issues ahead of the device."""
+"""Solves a chunk: the blocks of one virtual stage in one pass, and the wire of its sharded parameters."""
 
 from __future__ import annotations
 
@@ -9,38 +9,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.block import COLUMNS, BlockTimes
+from simcluster.engine.maxplus import solve
+from simcluster.program.chunk import ChunkShape, chunk_program
 
 Floats = NDArray[np.float64]
+
+# Columns of a chunk: with the traffic of sharded parameters, then those of its blocks without it.
+CHUNK_COLUMNS = ("with_shards", *COLUMNS)
+NEVER = -1e18  # a lag so long ago that it never binds
+
+
+@dataclass(frozen=True, slots=True)
+class WireTimes:
+    """Durations of a unit's traffic, arrays over blocks in the order of the pass; zero where there is none."""
+
+    gather: Floats
+    scatter: Floats
+    replica: Floats
+
+    @classmethod
+    def none(cls, blocks: int) -> WireTimes:
+        """No traffic."""
+        zero = np.zeros(blocks)
+        return cls(zero, zero, zero)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTimes:
-    """Times of a chunk in seconds.
+    """Times of a chunk in seconds from its start; every field but the blocks' is over CHUNK_COLUMNS.
 
-    duration    (columns,) from start to end
-    starts      (blocks, columns) when each block starts on the device
-    ends        (blocks, columns) when each block ends
+    duration        when its last block ends, the wire being free at the start
+    wire            when its last transfer ends, the wire being free at the start (0 without traffic)
+    compute_after   last block's end, counted from the time at which a busy wire becomes free
+    wire_after      last transfer's end, counted likewise
+    starts, ends    (blocks, columns) when each block starts and ends on the device
     """
 
     duration: Floats
+    wire: Floats
+    compute_after: Floats
+    wire_after: Floats
     starts: Floats
     ends: Floats
 
 
-def solve_chunk(blocks: Sequence[BlockTimes]) -> ChunkTimes:
+def solve_chunk(blocks: Sequence[BlockTimes], shape: ChunkShape, traffic: WireTimes) -> ChunkTimes:
     """Times of blocks run one after the other.
 
-    Host and device start together. Block i ends at `max(device end of i-1 + device_i, host end of i-1 + hosted_i)`:
-    a two-clock recurrence, solved over all blocks at once as a running maximum.
+    Host and device start together; block i ends no earlier than the host's issue of the blocks before it plus its own
+    hosted time. A second solve with the wire free only after everything else gives the paths that begin at the wire.
     """
-    if not blocks:
-        empty = np.zeros((0, len(COLUMNS)))
-        return ChunkTimes(np.zeros(len(COLUMNS)), empty, empty)
-    device = np.array([block.device for block in blocks])
-    hosted = np.array([block.hosted for block in blocks])
-    host = np.array([block.host for block in blocks])
-    worked = np.cumsum(device, axis=0)
+    columns, count = len(CHUNK_COLUMNS), len(blocks)
+    if not count:
+        zero, none = np.zeros(columns), np.full(columns, NEVER)
+        return ChunkTimes(zero, zero, none, none, np.zeros((0, columns)), np.zeros((0, columns)))
+    program = chunk_program(shape)
+    device, hosted, host = (
+        np.array([getattr(block, name) for block in blocks])[:, [0, *range(len(COLUMNS))]]
+        for name in ("device", "hosted", "host")
+    )
+    durations = np.zeros((4 * count + 1, 2 * columns))
+    durations[:count] = np.tile(device, 2)
+    for row, moved in ((1, traffic.gather), (2, traffic.scatter), (3, traffic.replica)):
+        durations[row * count : (row + 1) * count, [0, columns]] = moved[:, None]
+    horizon = float(durations.sum() + host.sum() + hosted.sum()) + 1.0
+    durations[program.entry_row, columns:] = horizon
     issued = np.cumsum(host, axis=0) - host
-    ends = worked + np.maximum.accumulate(np.maximum(issued + hosted - worked, 0.0), axis=0)
-    starts = np.vstack([np.zeros((1, ends.shape[1])), ends[:-1]])
-    return ChunkTimes(ends[-1], starts, ends)
+    times = solve(program.graph, durations, np.tile(issued + hosted - device, 2))
+    ends = times[list(program.compute)]
+    wire = times[list(program.wires)].max(axis=0) if program.wires else np.zeros(2 * columns)
+    starts = ends - durations[:count]
+    after = ends[-1, columns:] - horizon
+    return ChunkTimes(
+        duration=ends[-1, :columns],
+        wire=wire[:columns],
+        compute_after=np.where(after > -0.5 * horizon, after, NEVER),
+        wire_after=wire[columns:] - horizon if program.wires else np.full(columns, NEVER),
+        starts=starts[:, :columns],
+        ends=ends[:, :columns],
+    )

@@ -12,18 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.block import COLUMNS, BlockTimes, solve_block
-from simcluster.engine.chunk import ChunkTimes, solve_chunk
+from simcluster.engine.chunk import NEVER, ChunkTimes, WireTimes, solve_chunk
 from simcluster.engine.maxplus import solve
 from simcluster.parallel.mesh import group_shape, stage_pair
 from simcluster.parallel.stages import ChunkContents
+from simcluster.program.chunk import ChunkShape
 from simcluster.program.plan import (
-    BLOCKS,
     Bucket,
     StepPlan,
     block_names,
     block_ops,
     buckets,
+    chunk_shape,
     message_bytes,
+    stage_experts,
     stage_parameters,
     step_shape,
 )
@@ -34,7 +36,11 @@ from simcluster.timing.streaming import streaming_time
 
 Floats = NDArray[np.float64]
 
-STEP_COLUMNS = ("actual", "no_data_parallel", "no_messages", "balanced")
+STEP_COLUMNS = ("actual", "no_data_parallel", "no_expert_context", "no_messages", "balanced")
+# For each of them the chunk column that gives its chunk times.
+_CHUNK_COLUMN = (0, 1, 2, 2, 2)
+
+ChunkKey = tuple[bool, tuple[str, ...], ChunkShape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +49,18 @@ class StepTimes:
 
     total          (STEP_COLUMNS,) step time under each idealisation
     ends           (tasks, STEP_COLUMNS) end of every task
-    chunks         chunk times by (pass, contents)
-    blocks         block times by (pass, block)
-    compute        (stages, block COLUMNS) time that each stage spends in chunks over the whole step
+    chunks         chunk times by (backward, blocks, shape)
+    blocks         block times by (backward, block)
+    compute        (stages, block COLUMNS but the first) time that each stage spends in chunks over the whole step
     optimizer      (stages,) time of the optimizer
-    messages       {(stage, neighbour): seconds} of one message between stages
-    reduce, gather (stage -> seconds) whole time of gradient reduction and parameter gathers
-    evidence       (classes + data parallel, 2) busy-weighted grade and sigma; `busy` the weights
+    reduce_s, gather_s   (stages,) whole time of gradient reduction and parameter gathers
+    busy, evidence (classes + data parallel,) busy seconds of a mean stage; (…, 2) their weighted grade and sigma
     """
 
     program: StepProgram
     total: Floats
     ends: Floats
-    chunks: Mapping[tuple[bool, ChunkContents], ChunkTimes]
+    chunks: Mapping[ChunkKey, ChunkTimes]
     blocks: Mapping[tuple[bool, str], BlockTimes]
     compute: Floats
     optimizer: Floats
@@ -67,19 +72,15 @@ class StepTimes:
 
 def solve_step(plan: StepPlan, machine: Machine) -> StepTimes:
     """Runs the whole hierarchy for one plan on one machine."""
+    names = {name for stage in plan.contents for chunk in stage for name in block_names(plan, chunk)}
     blocks = {
         (backward, block): solve_block(ops, price(ops, machine))
         for backward in (False, True)
-        for block in BLOCKS
+        for block in sorted(names)
         for ops in [block_ops(plan, block, backward)]
     }
-    kinds = {(backward, chunk) for stage in plan.contents for chunk in stage for backward in (False, True)}
-    chunks = {
-        (backward, chunk): solve_chunk([blocks[backward, name] for name in block_names(chunk, backward)])
-        for backward, chunk in kinds
-    }
     program = step_program(step_shape(plan))
-    tables = _Tables(plan, machine, program, chunks)
+    tables = _Tables(plan, machine, program, blocks)
     tables.fill()
     ends = solve(program.graph, tables.durations, tables.lags)
     busy, evidence = _evidence(plan, blocks, tables)
@@ -87,7 +88,7 @@ def solve_step(plan: StepPlan, machine: Machine) -> StepTimes:
         program=program,
         total=ends.max(axis=0),
         ends=ends,
-        chunks=chunks,
+        chunks=tables.chunks,
         blocks=blocks,
         compute=tables.stage_compute(),
         optimizer=tables.optimizer.seconds * np.ones(plan.mesh.pp),
@@ -102,13 +103,9 @@ class _Tables:
     """Fills the duration and lag tables of a step program."""
 
     def __init__(
-        self,
-        plan: StepPlan,
-        machine: Machine,
-        program: StepProgram,
-        chunks: Mapping[tuple[bool, ChunkContents], ChunkTimes],
+        self, plan: StepPlan, machine: Machine, program: StepProgram, blocks: Mapping[tuple[bool, str], BlockTimes]
     ) -> None:
-        self.plan, self.machine, self.program, self.chunks = plan, machine, program, chunks
+        self.plan, self.machine, self.program, self.blocks = plan, machine, program, blocks
         columns = len(STEP_COLUMNS)
         self.durations = np.zeros((program.duration_rows, columns))
         self.lags = np.zeros((program.lag_rows, columns))
@@ -116,8 +113,9 @@ class _Tables:
         self.reduce_s, self.gather_s = np.zeros(plan.mesh.pp), np.zeros(plan.mesh.pp)
         self.optimizer = self._optimizer()
         self.data_evidence: list[tuple[float, float, float]] = []
-        self.known: dict[tuple[str, float], tuple[float, float, float]] = {}
+        self.known: dict[tuple[str, float, GroupShape], tuple[float, float, float]] = {}
         self.cut: dict[tuple[ChunkContents, bool], tuple[Bucket, ...]] = {}
+        self.chunks: dict[ChunkKey, ChunkTimes] = {}
 
     def fill(self) -> None:
         self._chunks()
@@ -126,14 +124,66 @@ class _Tables:
         self._gathers()
         self._tail()
 
+    def chunk(self, contents: ChunkContents, backward: bool, position: int) -> ChunkTimes:
+        """Times of a chunk, solved once for each distinct one."""
+        names = block_names(self.plan, contents, backward)
+        shape = chunk_shape(self.plan, len(names), backward, position)
+        key = (backward, names, shape)
+        if key not in self.chunks:
+            blocks = [self.blocks[backward, name] for name in names]
+            self.chunks[key] = solve_chunk(blocks, shape, self._traffic(names, shape))
+        return self.chunks[key]
+
+    def _traffic(self, names: tuple[str, ...], shape: ChunkShape) -> WireTimes:
+        """Gathers and reductions of a chunk's units."""
+        none = WireTimes.none(len(names))
+        data = self.plan.data
+        if data.units is None or not (shape.gathers or shape.scatters):
+            return none
+        experts = np.array([self.plan.expert_parameters.get(name, 0.0) for name in names])
+        others = np.array([self.plan.block_parameters[name] for name in names]) - experts
+        share = 1.0 / data.gather_group.ranks
+        moves: tuple[tuple[bool, CollectiveKind, float, GroupShape, GroupShape], ...] = (
+            (shape.gathers, "all_gather", data.parameter_bytes, data.gather_group, data.expert_group),
+            (shape.scatters, data.reduce_kind, data.gradient_bytes, data.gather_group, data.expert_group),
+            (shape.replicas, "all_reduce", data.gradient_bytes * share, data.units.replicas, GroupShape(1)),
+        )
+        times = [
+            np.array(
+                [
+                    self._priced(kind, own * width, group) + self._priced(kind, their * width, expert_group)
+                    for own, their in zip(others, experts)
+                ]
+            )
+            if wanted
+            else none.gather
+            for wanted, kind, width, group, expert_group in moves
+        ]
+        return WireTimes(*times)
+
     def _chunks(self) -> None:
+        program, columns = self.program, list(_CHUNK_COLUMN)
         for backward in (False, True):
-            times = np.array([self.chunks[backward, contents].duration[0] for contents in self.virtual])
-            balanced = times.mean()
-            for part, seconds in enumerate(times):
-                row = self.program.chunk_row(int(backward), part, 0)
-                self.durations[row : row + POSITIONS] = seconds
-                self.durations[row : row + POSITIONS, 3] = balanced
+            for position in range(POSITIONS):
+                times = [self.chunk(contents, backward, position) for contents in self.virtual]
+                seconds = np.array([one.duration for one in times])
+                balanced = seconds[:, columns[-1]].mean()
+                for part, one in enumerate(times):
+                    row = program.chunk_row(int(backward), part, position)
+                    self.durations[row] = one.duration[columns]
+                    self.durations[row, -1] = balanced
+                    if self.program.shape.wires:
+                        self._wire(one, row)
+
+    def _wire(self, times: ChunkTimes, row: int) -> None:
+        """Rows of a chunk's wire; only the first column has traffic."""
+        program = self.program
+        self.durations[program.wire_base + row, 0] = times.wire[0]
+        half = 2 * program.parts * POSITIONS
+        self.lags[program.busy_wire_base + row] = NEVER
+        self.lags[program.busy_wire_base + half + row] = NEVER
+        self.lags[program.busy_wire_base + row, 0] = times.compute_after[0] - times.duration[0]
+        self.lags[program.busy_wire_base + half + row, 0] = times.wire_after[0] - times.wire[0]
 
     def _message_s(self, part: int, neighbour: int) -> float:
         """Time until the neighbour holds a virtual stage's result: the message, and a gather if it came in pieces."""
@@ -156,14 +206,16 @@ class _Tables:
                 if not 0 <= target < parts:
                     continue
                 seconds = self._message_s(part, target)
-                self.lags[self.program.message_lag(kind, target), :2] = seconds
-                chunk = self.chunks[bool(kind), self.virtual[part]].duration[0]
+                self.lags[self.program.message_lag(kind, target), :3] = seconds
+                chunk = self.chunk(self.virtual[part], bool(kind), 1).duration[0]
                 wire_busy = max(0.0, seconds - chunk)  # the next result cannot leave before this one has left
                 held = wire_busy if self.plan.pipeline.overlap_messages else seconds
-                self.lags[self.program.own_lag(kind, part), :2] = held
+                self.lags[self.program.own_lag(kind, part), :3] = held
 
     def _priced(self, kind: CollectiveKind, size: float, group: GroupShape) -> float:
-        key = (kind, size)
+        key = (kind, size, group)
+        if size == 0 or group.ranks == 1:
+            return 0.0
         if key not in self.known:
             estimate = self.machine.transfer(kind, size, group)
             self.known[key] = (float(estimate.seconds), float(estimate.grade), float(estimate.sigma))
@@ -182,9 +234,10 @@ class _Tables:
             contents = self.plan.contents[stage][chunk]
             bucket = self._chunk_buckets(contents, backward=True)[index]
             seconds = self._priced(data.reduce_kind, bucket.parameters * data.gradient_bytes, data.group)
+            seconds += self._priced(data.reduce_kind, bucket.experts * data.gradient_bytes, data.expert_group)
             self.durations[self.program.bucket_base + row, 0] = seconds
             self.reduce_s[stage] += seconds
-            times = self.chunks[True, contents]
+            times = self.chunk(contents, True, 2)
             release = times.ends[bucket.last, 0] - times.duration[0]
             self.lags[self.program.release_base + row] = release
 
@@ -195,14 +248,18 @@ class _Tables:
             bucket = self._chunk_buckets(contents, backward=False)[index]
             assert data.gather_kind != "none"
             seconds = self._priced(data.gather_kind, bucket.parameters * data.parameter_bytes, data.gather_group)
+            seconds += self._priced(data.gather_kind, bucket.experts * data.parameter_bytes, data.expert_group)
             self.durations[self.program.gather_base + row, 0] = seconds
             self.gather_s[stage] += seconds
-            needed = self.chunks[False, contents].starts[bucket.first, 0]
+            needed = self.chunk(contents, False, 0 if self.plan.micro_batches > 1 else 2).starts[bucket.first, 0]
             self.lags[self.program.need_base + row] = -needed
 
     def _optimizer(self) -> Estimate:
         held = np.array([stage_parameters(self.plan, stage) for stage in self.plan.contents])
-        moved = held * (self.plan.optimizer_bytes / self.plan.data.shards + self.plan.gradient_pass_bytes)
+        experts = np.array([stage_experts(self.plan, stage) for stage in self.plan.contents])
+        data = self.plan.data
+        updated = (held - experts) / data.shards + experts / data.expert_shards
+        moved = updated * self.plan.optimizer_bytes + held * self.plan.gradient_pass_bytes
         return streaming_time(self.machine.kernels, moved, np.full(len(held), 4.0))
 
     def _tail(self) -> None:
@@ -219,11 +276,11 @@ class _Tables:
         self.durations[base : base + plan.mesh.pp] = np.asarray(self.optimizer.seconds)[:, None]
 
     def stage_compute(self) -> Floats:
-        """Seconds that each stage spends in its chunks, by block column: (stages, COLUMNS)."""
-        total = np.zeros((self.plan.mesh.pp, len(COLUMNS)))
+        """Seconds that each stage spends in its chunks, by block column from the second on: (stages, 4)."""
+        total = np.zeros((self.plan.mesh.pp, len(COLUMNS) - 1))
         for part, contents in enumerate(self.virtual):
-            both = self.chunks[False, contents].duration + self.chunks[True, contents].duration
-            total[part % self.plan.mesh.pp] += both * self.plan.micro_batches
+            both = self.chunk(contents, False, 1).duration + self.chunk(contents, True, 1).duration
+            total[part % self.plan.mesh.pp] += both[2:] * self.plan.micro_batches
         return total
 
 
@@ -232,7 +289,7 @@ def _evidence(plan: StepPlan, blocks: Mapping[tuple[bool, str], BlockTimes], tab
     busy, weighted = np.zeros(len(CLASSES) + 1), np.zeros((len(CLASSES) + 1, 2))
     for stage in plan.contents:
         for chunk in stage:
-            for name in block_names(chunk):
+            for name in block_names(plan, chunk):
                 for backward in (False, True):
                     times = blocks[backward, name]
                     spent = times.busy * plan.micro_batches / plan.mesh.pp

@@ -228,9 +228,8 @@ def _require_complete(entry: Entry) -> None:
     rows, mark = KINDS[entry.kind][entry.type], Mark(entry.files[-1])
     missing = [key for key, row in rows.items() if row.required and key not in entry.values]
     problems = [Problem(f"{entry.id} lacks {key}", f"add it: {rows[key].doc}", mark) for key in missing]
-    for group in ONE_OF.get(entry.type, ()):
-        if not any(key in entry.values for key in group):
-            problems.append(Problem(f"{entry.id} lacks {' and '.join(group)}", "add at least one", mark))
+    lacking = [group for group in ONE_OF.get(entry.type, ()) if not any(key in entry.values for key in group)]
+    problems += [Problem(f"{entry.id} lacks {' and '.join(group)}", "add at least one", mark) for group in lacking]
     if not entry.values and not entry.table and not rows:
         problems.append(Problem(f"{entry.id} is empty", "add a table", mark))
     if problems:

@@ -52,7 +52,7 @@ def check_entry(entry: Entry, catalogue: Catalogue, known: Mapping[str, Any]) ->
     """References, sources, plausibility of one entry: each value, each row, and the values together."""
     rows = KINDS[entry.kind][entry.type]
     for key, quantity in entry.values.items():
-        path = ("values", key)
+        path: _Path = ("values", key)
         yield from check_reference(entry, path, quantity.value, rows[key], catalogue)
         for one in (quantity, *quantity.conflicts):
             yield from check_source(entry, path, one, known)

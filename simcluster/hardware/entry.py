@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simcluster.hardware.alias import Alias
+from simcluster.hardware.fields_services import TABLES
 from simcluster.hardware.quantity import Quantity
 
 
@@ -24,10 +25,11 @@ class Row:
     quantity: Quantity
     rows: tuple[str, ...] = ()
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What a row of the user must share with a shipped one to replace it."""
-        return (self.name, *sorted((key, value) for key, value in self.labels.items() if isinstance(value, str)))
+    def key(self, type_: str) -> tuple[Any, ...]:
+        """What a row of the user must share with a shipped one to replace it: name and required labels."""
+        table = TABLES[type_]
+        date = self.quantity.provenance.date if table.by_date else ""
+        return (self.name, date, *(self.labels.get(key) for key, column in table.columns.items() if column.required))
 
     def text(self, label: str, default: str = "") -> str:
         """Text of a label, `default` where the row has none."""
@@ -94,14 +96,14 @@ class Entry:
         if base.id == self.id:
             known = {alias.key for alias in aliases}
             aliases += tuple(alias for alias in base.aliases if alias.key not in known)
-        own = {row.key for row in self.table}
+        own = {row.key(self.type) for row in self.table}
         return replace(
             self,
             name=self.name or base.name,
             note=self.note or base.note,
             aliases=aliases,
             values={**base.values, **self.values},
-            table=(*(row for row in base.table if row.key not in own), *self.table),
+            table=(*(row for row in base.table if row.key(self.type) not in own), *self.table),
             files=(*base.files, *self.files),
         )
 

@@ -72,7 +72,7 @@ NODE: Mapping[str, Field] = {
     "scale_up_domain": Field("count", "accelerators that reach each other over the scale-up link", True, 1, 1e4),
     "provider": Field("text", "cloud that rents the node; absent if it is bought", refers="clouds"),
     "instance": Field("text", "the provider's name of the instance"),
-    "nics": Field("count", "network cards for training traffic", True, 0, 128),
+    "nics": Field("count", "network cards for training traffic", True, 0, 256),
     "nic_rate": Field("bytes_per_s", "line rate of one card, one direction", low=1e8, high=1e12),
     "nic": Field("text", "model of the card", refers="networks"),
     "fabric": Field("text", "fabric that the cards usually belong to", True, refers="networks"),

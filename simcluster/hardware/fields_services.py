@@ -55,11 +55,13 @@ class Table:
     columns    words and numbers that tell a row from the others
     dimension  of the value of every row; None: the unit of the row tells
     named      every row has a name, and no two have the same
+    by_date    rows of other dates are other rows, not newer versions of one
     """
 
     columns: Mapping[str, Field]
     dimension: Dimension | None = None
     named: bool = True
+    by_date: bool = False
 
 
 _FACTS = Table(
@@ -87,6 +89,7 @@ _HISTORY = Table(
     {"tier": Field("text", "who rents it out", True, choices=("hyperscaler", "neocloud", "contract-1y"))},
     "usd_per_gpu_s",
     named=False,
+    by_date=True,
 )
 _TOPOLOGIES = Table(
     {

@@ -82,12 +82,12 @@ def check_scale_up(entry: Entry, catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def check_cards(entry: Entry) -> Iterator[Finding]:
-    """Cards have a rate; a switch carries what its ports carry."""
+    """Cards have a rate; a switch carries at least what its ports carry (it may have uplinks besides)."""
     if entry.number("nics") and not entry.number("nic_rate"):
         yield "nics", "nics without nic_rate", "add nic_rate"
     capacity, ports = entry.number("capacity"), entry.number("ports") * entry.number("port_rate")
-    if entry.type == "switch" and capacity and abs(capacity / ports - 1) > _SAME:
-        yield "capacity", "capacity is not ports times port_rate", "give one direction"
+    if entry.type == "switch" and capacity and capacity < ports * (1 - _SAME):
+        yield "capacity", "capacity is below ports times port_rate", "give all ports together, one direction"
 
 
 def check_rents(entry: Entry) -> Iterator[Finding]:
@@ -98,7 +98,9 @@ def check_rents(entry: Entry) -> Iterator[Finding]:
         what = " ".join(row.text(label) for label in ("instance", "gpu", "term"))
         if not _MONTH.match(row.quantity.provenance.date):
             yield "table", f"price of {what} has no month", 'date it, like "2026-09"'
-        whole, parts = row.labels.get("node_usd_per_h"), row.labels.get("gpus")
-        per_gpu = row.quantity.number * 3600
-        if isinstance(whole, float | int) and isinstance(parts, float | int) and abs(whole / parts / per_gpu - 1) > _SAME:
+        whole = row.labels.get("node_usd_per_h")
+        if isinstance(whole, str) or whole is None:
+            continue
+        together = row.quantity.number * 3600 * float(row.labels["gpus"])
+        if abs(whole / together - 1) > _SAME:
             yield "table", f"price of {what}: the instance is not its GPUs' prices together", "mend one of the two"

@@ -113,7 +113,12 @@ class ValueReader:
         return text
 
     def quantity(
-        self, raw: Mapping[str, Any], dimension: Dimension | None, sources: Mapping[str, Source], path: Steps, label: str
+        self,
+        raw: Mapping[str, Any],
+        dimension: Dimension | None,
+        sources: Mapping[str, Source],
+        path: Steps,
+        label: str,
     ) -> Quantity | None:
         """Value with its provenance; None, and problems, if it is not complete. No dimension: its unit tells."""
         before = len(self.problems)

@@ -11,11 +11,15 @@ Balance: TypeAlias = Literal["layers", "embedding-head-as-layers", "when-it-divi
 
 @dataclass(frozen=True, slots=True)
 class ChunkContents:
-    """One virtual stage: how many layers, and whether it owns the embedding or the head with the loss."""
+    """One virtual stage: how many layers, and whether it owns the embedding or the head with the loss.
+
+    first   index of its first layer in the model
+    """
 
     layers: int
     embedding: bool = False
     head: bool = False
+    first: int = 0
 
 
 def split_layers(layers: int, parts: int, balance: Balance = "when-it-divides") -> tuple[int, ...]:
@@ -38,7 +42,7 @@ def split_layers(layers: int, parts: int, balance: Balance = "when-it-divides") 
         raise ValueError("layers and parts are at least 1")
     evens_out = layers % parts != 0 and (layers + 2) % parts == 0
     counted = balance == "embedding-head-as-layers" or (balance == "when-it-divides" and evens_out)
-    if not counted or parts == 1 or layers + 2 < 2 * parts:
+    if not counted or parts == 1 or layers + 2 < parts:
         return _spread(layers, parts)
     sizes = list(_spread(layers + 2, parts))
     return (sizes[0] - 1, *sizes[1:-1], sizes[-1] - 1)
@@ -62,12 +66,15 @@ def stage_contents(
     `explicit` gives the layers of each virtual stage in model order; it must have pp*virtual_stages entries that sum
     to `layers`.
 
-    >>> stage_contents(8, 2, 2)[0]
-    (ChunkContents(layers=2, embedding=True, head=False), ChunkContents(layers=2, embedding=False, head=False))
+    >>> for chunk in stage_contents(8, 2, 2)[0]:
+    ...     print(chunk)
+    ChunkContents(layers=2, embedding=True, head=False, first=0)
+    ChunkContents(layers=2, embedding=False, head=False, first=4)
     """
     parts = pp * virtual_stages
     sizes = tuple(explicit) if explicit is not None else split_layers(layers, parts, balance)
     if len(sizes) != parts or sum(sizes) != layers or min(sizes) < 0:
         raise ValueError(f"a stage layout needs {parts} entries that sum to {layers}, got {list(sizes)}")
-    chunks = [ChunkContents(size, index == 0, index == parts - 1) for index, size in enumerate(sizes)]
+    starts = [sum(sizes[:index]) for index in range(parts)]
+    chunks = [ChunkContents(size, index == 0, index == parts - 1, starts[index]) for index, size in enumerate(sizes)]
     return tuple(tuple(chunks[j * pp + i] for j in range(virtual_stages)) for i in range(pp))

@@ -1,30 +1,35 @@
 """A block: the kernels and exchanges of one layer (or embedding, or head) in one pass, and what waits for what.
 
-Two streams run it: compute, and the tensor-parallel exchange. An exchange waits for the kernel that made its input;
-a kernel waits for the exchange that brings its input. Overlap is nothing but a missing edge.
+Two streams run it: compute, and the exchanges of tensor, context and expert parallelism. An exchange waits for the
+kernel that made its input; a kernel waits for the exchange that brings its input. Overlap is but a missing edge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+
 from simcluster.program.graph import NO_LAG, SOURCE, GraphBuilder, TaskGraph
 from simcluster.shapes import Gemm, Num, Operator, Transfer
-from simcluster.workload.operators import Element, Kernel
+from simcluster.workload.elements import Element, Kernel
 
 COMPUTE, EXCHANGE = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangePlan:
-    """How tensor-parallel exchanges are done.
+    """How exchanges inside a layer are done.
 
-    bytes            the whole activation of a micro-batch (the gathered size)
+    tp, cp, ep, etp  degrees; an axis of 1 exchanges nothing
+    bytes            the whole activation of a micro-batch (the gathered size), `hidden` values a token
     sequence_parallel  gather and scatter around the linears instead of an all-reduce
     bulk_overlap     in backward, exchanges of a column linear run beside its weight gradient
-    chunks           > 1: exchange and GEMM are cut into that many pieces that overlap piece by piece
+    chunks           > 1: tp exchange and GEMM are cut into that many pieces that overlap piece by piece
+    context          "p2p" (ring), "all-gather" or "all-to-all"
+    expert_copies    bytes that cross between ranks over those of one copy for each chosen expert (deduplication)
     """
 
     tp: int
@@ -32,6 +37,12 @@ class ExchangePlan:
     sequence_parallel: bool
     bulk_overlap: bool = True
     chunks: int = 1
+    hidden: int = 0
+    cp: int = 1
+    context: str = "p2p"
+    ep: int = 1
+    etp: int = 1
+    expert_copies: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +72,37 @@ class _Weaver:
         self.ops.append(BlockOp(operator, stream, after, share, recompute))
         return len(self.ops) - 1
 
-    def kernels(self, kernels: Sequence[Kernel], recompute: bool = False) -> None:
+    def kernels(self, kernels: Sequence[Kernel], recompute: bool = False, share: float = 1.0) -> None:
         for kernel in kernels:
-            self.ready = (self._add(kernel, COMPUTE, self.ready, 1.0, recompute),)
+            self.ready = (self._add(kernel, COMPUTE, self.ready, share, recompute),)
 
-    def transfer(self, name: str, gather: bool, recompute: bool, after: tuple[int, ...] | None = None) -> int:
-        return self._add(self._transfer(name, gather), EXCHANGE, self.ready if after is None else after, 1.0, recompute)
+    def move(self, transfer: Transfer, recompute: bool, after: tuple[int, ...] | None = None) -> int:
+        """A transfer that waits for `after` (default: what is ready); what follows does not wait for it yet."""
+        return self._add(transfer, EXCHANGE, self.ready if after is None else after, 1.0, recompute)
 
-    def _transfer(self, name: str, gather: bool) -> Transfer:
+    def blocking(self, transfer: Transfer, recompute: bool) -> None:
+        """A transfer that all that follows waits for."""
+        self.ready = (self.move(transfer, recompute),)
+
+    def tensor(self, element: Element, suffix: str, gather: bool) -> Transfer:
+        """The tp exchange at the edge of an element."""
+        share = element.width / self.exchange.hidden if self.exchange.hidden and np.all(element.width) else 1.0
+        size = self.exchange.bytes * share
+        name = f"{element.name}_{suffix}"
         if not self.exchange.sequence_parallel:
-            return Transfer(name, "all_reduce", self.exchange.bytes, "tp")
-        return Transfer(name, "all_gather" if gather else "reduce_scatter", self.exchange.bytes, "tp")
+            return Transfer(name, "all_reduce", size, "tp")
+        return Transfer(name, "all_gather" if gather else "reduce_scatter", size, "tp")
 
-    def gather_then(self, name: str, kernels: Sequence[Kernel], recompute: bool) -> None:
+    def gather_then(self, move: Transfer, kernels: Sequence[Kernel], recompute: bool) -> None:
         """An all-gather whose result the first kernel reads; by pieces if the exchange is chunked."""
         pieces = self.exchange.chunks
         first = kernels[0]
         if pieces == 1 or not isinstance(first, Gemm):
-            self.ready = (self.transfer(name, gather=True, recompute=recompute),)
+            self.blocking(move, recompute)
             self.kernels(kernels, recompute)
             return
         piece = replace(first, m=first.m / pieces)
-        entry, move = self.ready, self._transfer(name, gather=True)
+        entry = self.ready
         arrived: tuple[int, ...] = entry
         done: list[int] = []
         for index in range(pieces):  # the first piece is the rank's own and is there at once
@@ -92,7 +112,7 @@ class _Weaver:
         self.ready = (done[-1],)
         self.kernels(kernels[1:], recompute)
 
-    def then_reduce(self, name: str, kernels: Sequence[Kernel], recompute: bool) -> tuple[int, ...]:
+    def then_reduce(self, move: Transfer, kernels: Sequence[Kernel], recompute: bool) -> tuple[int, ...]:
         """Kernels whose last result is reduced over the group, by pieces if the exchange is chunked.
 
         What follows waits for the reduction; returns the last kernel, for work that need not wait.
@@ -102,26 +122,77 @@ class _Weaver:
         if pieces == 1 or not isinstance(last, Gemm):
             self.kernels(kernels, recompute)
             computed = self.ready
-            self.ready = (self.transfer(name, gather=False, recompute=recompute),)
+            self.blocking(move, recompute)
             return computed
         self.kernels(kernels[:-1], recompute)
-        piece, move = replace(last, m=last.m / pieces), self._transfer(name, gather=False)
+        piece = replace(last, m=last.m / pieces)
         computed = self.ready
         for _ in range(pieces):
             computed = (self._add(piece, COMPUTE, computed, 1.0, recompute),)
             self.ready = (self._add(move, EXCHANGE, computed, 1.0 / pieces, recompute),)
         return computed
 
+    def ring(self, element: Element, kernels: Sequence[Kernel], size: Num, recompute: bool) -> None:
+        """Attention in cp steps: the next block of keys travels while this one is used."""
+        entry = arrived = self.ready
+        done: tuple[int, ...] = ()
+        for step in range(self.exchange.cp):
+            self.ready = tuple(dict.fromkeys((*arrived, *done)))
+            self.kernels(kernels, recompute)
+            done = self.ready
+            if step + 1 < self.exchange.cp:
+                hop = Transfer(f"{element.name}_ring", "sendrecv", size, "cp")
+                arrived = (self.move(hop, recompute, after=entry),)
+        self.ready = tuple(dict.fromkeys((*done, *arrived)))
+
+
+def _context(weaver: _Weaver, element: Element, kernels: Sequence[Kernel], back: bool, recompute: bool) -> None:
+    """Attention whose keys and values lie on other ranks."""
+    size = element.bytes_back if back else element.bytes
+    plan = weaver.exchange
+    if plan.context == "p2p":
+        weaver.ring(element, kernels, size, recompute)
+        return
+    if plan.context == "all-to-all":
+        half = Transfer(f"{element.name}_heads", "alltoall", element.bytes / 2, "cp")
+        weaver.blocking(half, recompute)
+        weaver.kernels(kernels, recompute)
+        weaver.blocking(replace(half, name=f"{element.name}_tokens"), recompute)
+        return
+    gathered = Transfer(f"{element.name}_gather_keys", "all_gather", element.bytes * plan.cp, "cp")
+    weaver.blocking(gathered, recompute)
+    weaver.kernels(kernels, recompute)
+    if back:
+        weaver.blocking(replace(gathered, name=f"{element.name}_scatter_keys", kind="reduce_scatter"), recompute)
+
+
+def _experts(weaver: _Weaver, element: Element, kernels: Sequence[Kernel], first: bool, recompute: bool) -> None:
+    """Kernels of experts, tokens travelling before (`first`) or after them; over etp they are gathered or summed."""
+    plan = weaver.exchange
+    size = element.bytes
+    travel = Transfer(f"{element.name}_{element.exchange}", "alltoall", size * plan.expert_copies, "ep")
+    spread = Transfer(f"{element.name}_etp", "all_gather" if first else "reduce_scatter", size * plan.etp, "etp")
+    moves = [one for one, degree in ((travel, plan.ep), (spread, plan.etp)) if degree > 1]
+    for one in moves if first else ():
+        weaver.blocking(one, recompute)
+    weaver.kernels(kernels, recompute)
+    for one in reversed(moves) if not first else ():
+        weaver.blocking(one, recompute)
+
 
 def _forward(weaver: _Weaver, elements: Sequence[Element], recompute: bool) -> None:
     plan = weaver.exchange
     for element in elements:
-        if plan.tp == 1 or element.exchange == "none" or not element.forward:
+        if element.exchange == "context":
+            _context(weaver, element, element.forward, back=False, recompute=recompute)
+        elif element.exchange in ("dispatch", "combine"):
+            _experts(weaver, element, element.forward, element.exchange == "dispatch", recompute)
+        elif plan.tp == 1 or element.exchange == "none" or not element.forward:
             weaver.kernels(element.forward, recompute)
         elif element.exchange == "row":
-            weaver.then_reduce(f"{element.name}_reduce", element.forward, recompute)
+            weaver.then_reduce(weaver.tensor(element, "reduce", gather=False), element.forward, recompute)
         elif plan.sequence_parallel:
-            weaver.gather_then(f"{element.name}_gather", element.forward, recompute)
+            weaver.gather_then(weaver.tensor(element, "gather", gather=True), element.forward, recompute)
         else:
             weaver.kernels(element.forward, recompute)
 
@@ -131,29 +202,39 @@ def _backward_column(weaver: _Weaver, element: Element) -> None:
     plan, entry = weaver.exchange, weaver.ready
     again: tuple[int, ...] = ()
     if plan.sequence_parallel and element.wgrad:
-        again = (weaver.transfer(f"{element.name}_regather", gather=True, recompute=False, after=entry),)
+        again = (weaver.move(weaver.tensor(element, "regather", gather=True), recompute=False, after=entry),)
         weaver.ready = entry if plan.bulk_overlap else again
-    computed = weaver.then_reduce(f"{element.name}_grad_reduce", element.dgrad, recompute=False)
+    reduce = weaver.tensor(element, "grad_reduce", gather=False)
+    computed = weaver.then_reduce(reduce, element.dgrad, recompute=False)
     reduced = weaver.ready
     weaver.ready = (*again, *(computed if plan.bulk_overlap else reduced))
     weaver.kernels(element.wgrad)
     weaver.ready = tuple(dict.fromkeys((*weaver.ready, *reduced)))
 
 
-def _backward(weaver: _Weaver, elements: Sequence[Element], dropped: frozenset[str]) -> None:
+def _backward_element(weaver: _Weaver, element: Element) -> None:
     plan = weaver.exchange
+    kernels = (*element.dgrad, *element.wgrad)
+    if element.exchange == "context":
+        _context(weaver, element, element.dgrad, back=True, recompute=False)
+    elif element.exchange in ("dispatch", "combine"):
+        _experts(weaver, element, kernels, element.exchange == "combine", recompute=False)
+    elif plan.tp == 1 or element.exchange == "none":
+        weaver.kernels(kernels)
+    elif element.exchange == "column":
+        _backward_column(weaver, element)
+    elif plan.sequence_parallel and kernels:
+        weaver.gather_then(weaver.tensor(element, "grad_gather", gather=True), kernels, recompute=False)
+    else:
+        weaver.kernels(kernels)
+
+
+def _backward(weaver: _Weaver, elements: Sequence[Element], dropped: Mapping[str, float]) -> None:
     for element in reversed(elements):
-        if element.part in dropped:  # its forward was not kept: run it again before its backward
-            weaver.kernels(element.forward, recompute=True)
-        if plan.tp == 1 or element.exchange == "none":
-            weaver.kernels((*element.dgrad, *element.wgrad))
-        elif element.exchange == "column":
-            _backward_column(weaver, element)
-        elif plan.sequence_parallel and (element.dgrad or element.wgrad):
-            kernels = (*element.dgrad, *element.wgrad)
-            weaver.gather_then(f"{element.name}_grad_gather", kernels, recompute=False)
-        else:
-            weaver.kernels((*element.dgrad, *element.wgrad))
+        share = dropped.get(element.part, dropped.get(element.name, 0.0))
+        if share:  # its forward was not kept: run it again before its backward
+            weaver.kernels(element.forward, recompute=True, share=share)
+        _backward_element(weaver, element)
 
 
 def forward_block(elements: Sequence[Element], exchange: ExchangePlan) -> tuple[BlockOp, ...]:
@@ -164,17 +245,20 @@ def forward_block(elements: Sequence[Element], exchange: ExchangePlan) -> tuple[
 
 
 def backward_block(
-    elements: Sequence[Element], exchange: ExchangePlan, dropped: frozenset[str] = frozenset(), again: bool = False
+    elements: Sequence[Element],
+    exchange: ExchangePlan,
+    dropped: Mapping[str, float] | None = None,
+    again: bool = False,
 ) -> tuple[BlockOp, ...]:
     """Operations of a block's backward pass in issue order.
 
-    `dropped` names the parts whose activations were not kept (selective recompute); `again` runs the whole forward
-    first (full recompute), exchanges included.
+    `dropped` names the parts (or elements) whose activations were not kept, with the share of their work that runs
+    again (selective recompute); `again` runs the whole forward first (full recompute), exchanges included.
     """
     weaver = _Weaver(exchange)
     if again:
         _forward(weaver, elements, recompute=True)
-    _backward(weaver, elements, frozenset() if again else dropped)
+    _backward(weaver, elements, {} if again else dropped or {})
     return tuple(weaver.ops)
 
 

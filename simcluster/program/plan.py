@@ -7,51 +7,60 @@ contents of blocks and chunks, the gradient buckets, and the shape of the step p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.block import BlockOp, ExchangePlan, backward_block, forward_block
+from simcluster.program.chunk import ChunkShape
 from simcluster.program.step import StepShape
 from simcluster.shapes import Architecture, CollectiveKind, GroupShape, Transfer
+from simcluster.workload.elements import Batch, Element, LayerPlan, widened
+from simcluster.workload.layers import LayerKind, layer_kind
 from simcluster.workload.operators import (
-    Batch,
-    Element,
-    LayerPlan,
     embedding_elements,
+    further_token_elements,
     head_elements,
     layer_elements,
 )
 
-BLOCKS = ("embedding", "layer", "head")
-PASSES = ("forward", "backward")
 ACTIVATION_BYTES = 2.0
+LAYER_BLOCKS = {
+    "layer": LayerKind("dense", "full"),
+    "layer-window": LayerKind("dense", "window"),
+    "experts": LayerKind("moe", "full"),
+    "experts-window": LayerKind("moe", "window"),
+}
+BLOCK_OF = {kind: name for name, kind in LAYER_BLOCKS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class RecomputePlan:
-    """What the backward pass runs again: whole layers, or the named parts of each layer."""
+    """What the backward pass runs again: whole layers, or parts (or elements) of each layer with the share of each."""
 
     whole_layers: bool = False
-    parts: frozenset[str] = frozenset()
+    parts: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DataParallelPlan:
     """How gradients are summed and parameters returned.
 
-    group             ranks over which gradients are summed
+    group             ranks over which gradients are summed; `expert_group` those of experts
     gather_group      ranks that return updated parameters to each other
     shards            ranks that share the optimizer's states (1: every rank keeps all)
     reduce_kind       collective of the gradients; bytes per parameter `gradient_bytes`
     gather_kind       collective that returns the parameters, "none" if every rank keeps all
     bucket_bytes      a bucket is closed once it holds this much
+    units             traffic of sharded units inside chunks; then there are no buckets for what it moves
     """
 
     group: GroupShape
     gather_group: GroupShape
+    expert_group: GroupShape = field(default_factory=lambda: GroupShape(1))
     shards: int = 1
+    expert_shards: int = 1
     reduce_kind: CollectiveKind = "all_reduce"
     gather_kind: CollectiveKind | Literal["none"] = "none"
     gradient_bytes: float = 4.0
@@ -59,6 +68,28 @@ class DataParallelPlan:
     bucket_bytes: float = 160e6
     overlap_reduce: bool = True
     overlap_gather: bool = True
+    units: ShardPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """What moves inside chunks because a rank holds only a shard of each unit (ZeRO-2, ZeRO-3, FSDP, HSDP).
+
+    gather            units are gathered before they run; again in backward if `regather`
+    gather_once       only the first micro-batch gathers (parameters stay whole until the step's end)
+    reduce            gradients are reduced as each unit's backward ends
+    reduce_each       after every micro-batch, else after the last only
+    replicas          ranks that hold copies of a shard, over which its gradient is summed (hybrid sharding)
+    ahead             units gathered beyond the one that runs
+    """
+
+    gather: bool
+    reduce: bool
+    regather: bool = True
+    gather_once: bool = False
+    reduce_each: bool = True
+    replicas: GroupShape = field(default_factory=lambda: GroupShape(1))
+    ahead: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +107,9 @@ class PipelinePlan:
 class StepPlan:
     """One training step of one replica, and of all replicas by symmetry.
 
-    block_parameters   parameters of an embedding, a layer, a head on one rank
+    block_parameters   parameters of each block on one rank, its share of the experts included
+    widening           bytes of an activation over those of a 16-bit one
+    expert_parameters  those of them that belong to experts (their gradients are summed over fewer ranks)
     optimizer_bytes    bytes that optimizer, norm and clipping move per parameter of the rank's shard
     gradient_pass_bytes  bytes moved per parameter of the whole rank to clear the gradients
     """
@@ -93,9 +126,11 @@ class StepPlan:
     pipeline: PipelinePlan
     padded_vocab: int
     block_parameters: dict[str, float]
+    expert_parameters: dict[str, float] = field(default_factory=dict)
     optimizer_bytes: float = 30.0
     gradient_pass_bytes: float = 8.0
     tied_exchange: bool = False
+    widening: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +138,21 @@ class Bucket:
     """Consecutive blocks of a chunk whose gradients are reduced, or parameters gathered, together.
 
     first, last    positions of its blocks in the order of the pass that makes or needs it
-    parameters     on one rank
+    parameters     on one rank, experts apart
+    experts        parameters of experts on one rank
     """
 
     first: int
     last: int
     parameters: float
+    experts: float = 0.0
 
 
-def block_names(contents: ChunkContents, backward: bool = False) -> tuple[str, ...]:
-    """Blocks of a chunk in the order in which a pass runs them.
-
-    >>> block_names(ChunkContents(2, embedding=True), backward=True)
-    ('layer', 'layer', 'embedding')
-    """
-    names = ["embedding"] * contents.embedding + ["layer"] * contents.layers + ["head"] * contents.head
+def block_names(plan: StepPlan, contents: ChunkContents, backward: bool = False) -> tuple[str, ...]:
+    """Blocks of a chunk in the order of a pass; layers by kind, those of further tokens after the head."""
+    layers = (BLOCK_OF[layer_kind(plan.arch, contents.first + i)] for i in range(contents.layers))
+    names = ["embedding"] * contents.embedding + [*layers]
+    names += ["head", *["mtp"] * plan.arch.mtp_depth] if contents.head else []
     return tuple(reversed(names) if backward else names)
 
 
@@ -127,17 +162,23 @@ def block_ops(plan: StepPlan, block: str, backward: bool) -> tuple[BlockOp, ...]
     exchange = plan.exchange
     if not backward:
         return forward_block(elements, exchange) + _loss_exchanges(plan, block)
-    if block != "layer":
+    if block not in LAYER_BLOCKS and block != "mtp":
         return backward_block(elements, exchange)
-    return backward_block(elements, exchange, plan.recompute.parts, plan.recompute.whole_layers)
+    return backward_block(elements, exchange, dict(plan.recompute.parts), plan.recompute.whole_layers)
 
 
 def _elements(plan: StepPlan, block: str) -> tuple[Element, ...]:
+    """Elements of a block; head and routers stay in 16 bits."""
+    wide = replace(plan.layer, dtype=plan.layer.attention_dtype)
     if block == "embedding":
-        return embedding_elements(plan.arch, plan.batch, plan.layer)
-    if block == "head":
-        return head_elements(plan.arch, plan.batch, plan.layer, plan.padded_vocab)
-    return layer_elements(plan.arch, plan.batch, plan.layer)
+        elements = embedding_elements(plan.arch, plan.batch, wide)
+    elif block == "head":
+        elements = head_elements(plan.arch, plan.batch, wide, plan.padded_vocab)
+    elif block == "mtp":
+        elements = further_token_elements(plan.arch, plan.batch, plan.layer, plan.padded_vocab)
+    else:
+        elements = layer_elements(plan.arch, plan.batch, plan.layer, LAYER_BLOCKS[block])
+    return tuple(widened(element, plan.widening) for element in elements) if plan.widening != 1.0 else elements
 
 
 def _loss_exchanges(plan: StepPlan, block: str) -> tuple[BlockOp, ...]:
@@ -154,20 +195,22 @@ def buckets(plan: StepPlan, contents: ChunkContents, backward: bool) -> tuple[Bu
     size = plan.data.gradient_bytes if backward else plan.data.parameter_bytes
     limit = plan.data.bucket_bytes / plan.data.gradient_bytes * size
     found: list[Bucket] = []
-    first, held = 0, 0.0
-    names = block_names(contents, backward)
+    first, held, experts = 0, 0.0, 0.0
+    names = block_names(plan, contents, backward)
     for position, name in enumerate(names):
         held += plan.block_parameters[name]
+        experts += plan.expert_parameters.get(name, 0.0)
         if held * size >= limit or position == len(names) - 1:
-            found.append(Bucket(first, position, held))
-            first, held = position + 1, 0.0
+            found.append(Bucket(first, position, held - experts, experts))
+            first, held, experts = position + 1, 0.0, 0.0
     return tuple(found)
 
 
 def step_shape(plan: StepPlan) -> StepShape:
     """Structure of the step program."""
-    reduced = plan.data.group.ranks > 1
-    gathered = reduced and plan.data.gather_kind != "none"
+    units = plan.data.units
+    reduced = plan.data.group.ranks > 1 and not (units and units.reduce)
+    gathered = plan.data.group.ranks > 1 and plan.data.gather_kind != "none" and not (units and units.gather)
     pipeline = plan.pipeline
     return StepShape(
         schedule=pipeline.schedule,
@@ -180,7 +223,25 @@ def step_shape(plan: StepPlan) -> StepShape:
         overlap_reduce=plan.data.overlap_reduce,
         overlap_gather=plan.data.overlap_gather,
         tied_embedding=plan.tied_exchange,
+        wires=has_wires(plan),
     )
+
+
+def has_wires(plan: StepPlan) -> bool:
+    """Whether chunks move shards."""
+    return plan.data.units is not None and plan.data.group.ranks > 1
+
+
+def chunk_shape(plan: StepPlan, blocks: int, backward: bool, position: int) -> ChunkShape:
+    """Structure of a chunk; `position` is 0, 1, 2 for the first, a middle, the last (or only) micro-batch."""
+    units = plan.data.units
+    if units is None or plan.data.group.ranks == 1:
+        return ChunkShape(blocks)
+    first = position == 0 or (position == 2 and plan.micro_batches == 1)
+    needed = units.gather and (units.regather or not backward)
+    gathers = needed and (first or not units.gather_once)
+    scatters = backward and units.reduce and (units.reduce_each or position == 2)
+    return ChunkShape(blocks, gathers, scatters, scatters and units.replicas.ranks > 1, units.ahead)
 
 
 def _counts(plan: StepPlan, backward: bool, wanted: bool) -> tuple[tuple[int, ...], ...]:
@@ -200,5 +261,10 @@ def message_bytes(plan: StepPlan) -> float:
 
 
 def stage_parameters(plan: StepPlan, stage: Sequence[ChunkContents]) -> float:
-    """Parameters of one stage on one rank."""
-    return sum(plan.block_parameters[name] for chunk in stage for name in block_names(chunk))
+    """Parameters of one stage on one rank, experts included."""
+    return sum(plan.block_parameters[name] for chunk in stage for name in block_names(plan, chunk))
+
+
+def stage_experts(plan: StepPlan, stage: Sequence[ChunkContents]) -> float:
+    """Parameters of experts of one stage on one rank."""
+    return sum(plan.expert_parameters.get(name, 0.0) for chunk in stage for name in block_names(plan, chunk))

@@ -28,8 +28,8 @@ from simcluster.timing.profile import KernelProfile
 from simcluster.timing.streaming import streaming_time
 
 Floats = NDArray[np.float64]
-CLASSES = ("gemm", "attention", "memory", "exchange")  # what a second of an op was spent on
-GEMM, ATTENTION, MEMORY, EXCHANGE_CLASS = range(4)
+CLASSES = ("gemm", "attention", "memory", "tensor", "expert_context")  # what a second of an op was spent on
+GEMM, ATTENTION, MEMORY, TENSOR, EXPERT_CONTEXT = range(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ _PRICERS: Mapping[type, tuple[int, Callable[..., Estimate]]] = {
     Gemm: (GEMM, _gemms),
     FlashAttention: (ATTENTION, _attentions),
     Streaming: (MEMORY, _streams),
-    Transfer: (EXCHANGE_CLASS, _transfers),
+    Transfer: (TENSOR, _transfers),
 }
 
 
@@ -134,6 +134,8 @@ def price(ops: Sequence[BlockOp], machine: Machine) -> PricedOps:
         label, pricer = _PRICERS[type(first)]
         estimate = pricer(machine, [ops[i].operator for i in indices])
         seconds[indices], sigma[indices] = estimate.seconds, estimate.sigma
+        if isinstance(first, Transfer) and first.group != "tp":
+            label = EXPERT_CONTEXT
         grade[indices], kind[indices] = estimate.grade, label
     share = np.array([op.share for op in ops])
     kernels = np.array([float(getattr(op.operator, "kernels", 1)) for op in ops])

@@ -29,6 +29,7 @@ class StepShape:
     overlap_reduce    buckets may start while the last backward of their chunk runs
     overlap_gather    gathers run at the start of the step beside the first forward, instead of after the optimizer
     tied_embedding    first and last stage exchange the gradient of a shared embedding
+    wires             chunks move shards of parameters or gradients over a wire of their own
     """
 
     schedule: str
@@ -41,14 +42,16 @@ class StepShape:
     overlap_reduce: bool
     overlap_gather: bool
     tied_embedding: bool
+    wires: bool = False
 
 
 @dataclass(frozen=True)
 class StepProgram:
     """A compiled step.
 
-    tasks: chunks first (in stage order), then gathers, buckets, barrier, optimizer. `rows_*` give the rows of the
-    duration and lag tables: chunk durations [kind, virtual stage, position], message and own-stage lags
+    tasks: chunks first (in stage order), their wires in the same order if there are any, then gathers, buckets,
+    barrier, optimizer. The properties give the rows of the duration and lag tables: chunk durations
+    [kind, virtual stage, position], message and own-stage lags
     [kind, virtual stage], buckets and gathers as (stage, chunk, index) lists in table order.
     """
 
@@ -91,9 +94,14 @@ class StepProgram:
         return self.barrier_row + 2
 
     @property
+    def wire_base(self) -> int:
+        """First duration row of the chunks' wires, in the order of the chunk rows."""
+        return self.optimizer_base + self.shape.pp
+
+    @property
     def duration_rows(self) -> int:
         """Rows of the duration table."""
-        return self.optimizer_base + self.shape.pp
+        return self.wire_base + (2 * self.parts * POSITIONS if self.shape.wires else 0)
 
     def message_lag(self, kind: int, virtual_stage: int) -> int:
         """Lag row of the message that chunk (kind, virtual stage) receives."""
@@ -114,9 +122,14 @@ class StepProgram:
         return self.release_base + len(self.bucket_rows)
 
     @property
+    def busy_wire_base(self) -> int:
+        """First lag row by which a busy wire delays a chunk's compute, then (as many rows on) its wire."""
+        return self.need_base + len(self.gather_rows)
+
+    @property
     def lag_rows(self) -> int:
         """Rows of the lag table."""
-        return self.need_base + len(self.gather_rows)
+        return self.busy_wire_base + (4 * self.parts * POSITIONS if self.shape.wires else 0)
 
 
 class _Edges:
@@ -157,16 +170,28 @@ class _Chunks:
         return _Chunks(kind, micro, virtual, stage, index, starts)
 
 
-def _chunk_edges(edges: _Edges, chunks: _Chunks, parts: int) -> None:
-    """Own stage first: an op follows the one before it; then the neighbour whose result it needs."""
+def _chunk_edges(edges: _Edges, chunks: _Chunks, parts: int, offset: int = 0) -> None:
+    """Own stage first: an op follows the one before it; then the neighbour whose result it needs.
+
+    `offset` shifts the consumers: a chunk's wire starts when its compute may.
+    """
     number = np.arange(len(chunks.kind))
     follows = np.flatnonzero(np.diff(chunks.stage, prepend=-1) == 0)
     before = follows - 1
-    edges.add(follows, before, 2 * parts + chunks.kind[before] * parts + chunks.virtual[before])
+    edges.add(follows + offset, before, 2 * parts + chunks.kind[before] * parts + chunks.virtual[before])
     source = np.where(chunks.kind == FORWARD, chunks.virtual - 1, chunks.virtual + 1)
     needs = number[(source >= 0) & (source < parts)]
     producer = chunks.index[chunks.kind[needs], chunks.micro[needs], source[needs]]
-    edges.add(needs, producer, chunks.kind[needs] * parts + chunks.virtual[needs])
+    edges.add(needs + offset, producer, chunks.kind[needs] * parts + chunks.virtual[needs])
+
+
+def _wire_edges(edges: _Edges, chunks: _Chunks, parts: int, rows: Ints, base: int) -> None:
+    """A chunk's wire starts with it, after the wire of the chunk before; that wire also holds its compute back."""
+    count = len(chunks.kind)
+    _chunk_edges(edges, chunks, parts, offset=count)
+    follows = np.flatnonzero(np.diff(chunks.stage, prepend=-1) == 0)
+    edges.add(follows, follows - 1 + count, base + rows[follows])
+    edges.add(follows + count, follows - 1 + count, base + 2 * parts * POSITIONS + rows[follows])
 
 
 def _positions(shape: StepShape, micro: Ints) -> Ints:
@@ -179,7 +204,7 @@ class _Tail:
 
     def __init__(self, shape: StepShape, chunks: _Chunks, edges: _Edges) -> None:
         self.shape, self.chunks, self.edges = shape, chunks, edges
-        self.count = len(chunks.kind)
+        self.count = len(chunks.kind) * (2 if shape.wires else 1)
         self.streams: list[int] = []
         self.bucket_rows = self._rows(shape.grad_buckets)
         self.gather_rows = self._rows(shape.gather_buckets, forward=True)
@@ -223,7 +248,8 @@ class _Tail:
         """Tied-embedding exchange and gradient norm over all stages, then the optimizer of each stage."""
         shape = self.shape
         ends = self.chunks.starts[1:] - 1
-        waits = list(dict.fromkeys((*reduced, *(int(end) for end in ends))))
+        wires = [int(end) + len(self.chunks.kind) for end in ends] if shape.wires else []
+        waits = list(dict.fromkeys((*reduced, *(int(end) for end in ends), *wires)))
         barrier, tied = self.task(0), self.task(0)
         for end in (0, shape.pp - 1) if shape.tied_embedding else ():
             self.edges.add(tied, int(ends[end]), NO_LAG)
@@ -276,10 +302,15 @@ def step_program(shape: StepShape) -> StepProgram:
     chunk_rows = (chunks.kind * parts + chunks.virtual) * POSITIONS + _positions(shape, chunks.micro)
     base = 2 * parts * POSITIONS
     buckets, gather_count = len(tail.bucket_rows), len(tail.gather_rows)
+    wire_rows = np.zeros(0, dtype=np.int64)
+    if shape.wires:
+        _wire_edges(edges, chunks, parts, chunk_rows, tail.need_base + gather_count)
+        wire_rows = base + buckets + gather_count + 2 + shape.pp + chunk_rows
     rest = [*range(base + buckets, base + buckets + gather_count), *range(base, base + buckets)]
     rest += range(base + buckets + gather_count, base + buckets + gather_count + 2 + shape.pp)
-    duration = np.concatenate([chunk_rows, np.asarray(rest, dtype=np.int64)])
-    stream = np.concatenate([chunks.stage, np.asarray(tail.streams, dtype=np.int64)])
+    duration = np.concatenate([chunk_rows, wire_rows, np.asarray(rest, dtype=np.int64)])
+    wire_streams = chunks.stage + 2 * shape.pp if shape.wires else wire_rows
+    stream = np.concatenate([chunks.stage, wire_streams, np.asarray(tail.streams, dtype=np.int64)])
     graph = graph_from_edges(duration, stream, *edges.arrays())
     return StepProgram(
         shape, graph, chunks.kind, chunks.micro, chunks.virtual, len(chunks.kind), tail.bucket_rows, tail.gather_rows

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import simcluster
-from simcluster.evaluate import ENGINE, Evaluation
+from simcluster.evaluation import ENGINE, Evaluation
 from simcluster.memory.report import MemoryReport
 from simcluster.scenario import digest, to_dict
 from simcluster.study import Comparison

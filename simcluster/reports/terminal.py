@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from simcluster.analysis.waterfall import MEANING
-from simcluster.evaluate import Evaluation
+from simcluster.evaluation import Evaluation
 from simcluster.reports.layout import Page, aligned
 from simcluster.study import Candidate, Comparison
 from simcluster.units import format_bytes, format_count, format_percent, format_seconds

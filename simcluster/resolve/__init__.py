@@ -10,6 +10,7 @@ from simcluster.hardware.cluster import Cluster
 from simcluster.parallel.mesh import AXES, axis_group
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
+from simcluster.resolve.expert_parallel import expert_groups
 from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
 from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.plan import step_plan
@@ -58,7 +59,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         trail.stop()
     assert arch is not None
     assert cluster is not None
-    layout = resolve_layout(scenario, arch, cluster.gpus, family, trail)
+    layout = resolve_layout(scenario, arch, cluster.gpus, cluster.node.gpus, family, trail)
     profile = look_up_profile(loaded, cluster.node.gpu, trail)
     trail.stop()
     assert layout is not None
@@ -69,7 +70,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     executed = executed_architecture(arch, layout.tp, trail)
     plan = step_plan(executed, cluster, family, layout, parallelism, trail)
     trail.stop()
-    machine = _machine(cluster, family, plan, profile, trail)
+    machine = _machine(cluster, family, layout, plan, profile, trail)
     return Resolved(
         scenario=scenario,
         arch=arch,
@@ -103,7 +104,9 @@ def _flatten(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from _flatten(value, f"{path}.{key}" if path else str(key))
 
 
-def _machine(cluster: Cluster, family: SoftwareFamily, plan: StepPlan, profile: KernelProfile, trail: Trail) -> Machine:
+def _machine(
+    cluster: Cluster, family: SoftwareFamily, layout: Layout, plan: StepPlan, profile: KernelProfile, trail: Trail
+) -> Machine:
     node = cluster.node
     rate = sustained_rate(node.gpu.generation)
     why = f"fitted on {rate.rows} published runs" if rate.rows else f"prior ({rate.source})"
@@ -112,7 +115,10 @@ def _machine(cluster: Cluster, family: SoftwareFamily, plan: StepPlan, profile: 
         kernels=profile,
         collectives=load_collective_profile(),
         network=cluster.network_rates(),
-        groups={axis: axis_group(plan.mesh, axis, node.scale_up_domain, node.gpus) for axis in AXES},
+        groups={
+            **{axis: axis_group(plan.mesh, axis, node.scale_up_domain, node.gpus) for axis in AXES},
+            **expert_groups(layout.ep, layout.etp, plan.mesh.world, node.scale_up_domain, node.gpus),
+        },
         gemm_rate=rate.value,
         gemm_rate_sigma=rate.sigma,
         host_issue_s=0.0 if family.cuda_graphs else family.host_issue_s,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from simcluster.resolve.expert_parallel import expert_degrees
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
@@ -14,17 +15,11 @@ from simcluster.scenario.training import Parallelism, RecomputeModules, StageSpe
 from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
 
-_PRECISIONS = ("bf16", "fp16")
-_STRATEGIES = ("none", "zero-1")
+_PRECISIONS = ("bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tf32")
 _SCHEDULES = ("1f1b", "gpipe", "none")
 _DEFAULT_SEQUENCE = 4096
 _DEFAULT_BATCH_TOKENS = 4_000_000
-_FEATURES: tuple[tuple[str, Callable[[Architecture], bool]], ...] = (
-    ("mixture of experts", lambda arch: arch.experts > 0),
-    ("latent attention", lambda arch: arch.kv_rank > 0),
-    ("windowed attention", lambda arch: arch.window > 0),
-    ("multi-token prediction", lambda arch: arch.mtp_depth > 0),
-)
+ENDS = 2  # embedding and head may stand alone in the first and the last stage
 _MANY = 12  # legal values listed in a message
 _MOST_LAYERS = 10_000
 _MOST_CHUNKS = 1_000_000  # forward and backward chunks of one replica's step; more takes minutes and gigabytes
@@ -64,16 +59,13 @@ def check_plan(scenario: Scenario, arch: Architecture | None, family: SoftwareFa
             "state it, for instance parallelism: {tp: 8, pp: 4}",
         )
         return
-    _check_supported(scenario, plan, family, trail)
+    _check_supported(scenario, plan, trail)
     if arch is not None:
-        for feature, present in _FEATURES:
-            if present(arch):
-                trail.unsupported("model", f"{feature} ({arch.name})")
         _check_model(plan, arch, trail)
 
 
 def resolve_layout(
-    scenario: Scenario, arch: Architecture, gpus: int, family: SoftwareFamily, trail: Trail
+    scenario: Scenario, arch: Architecture, gpus: int, node_gpus: int, family: SoftwareFamily, trail: Trail
 ) -> Layout | None:
     """The layout, or None with problems noted in `trail`; `check_plan` comes before."""
     training = scenario.training
@@ -102,6 +94,7 @@ def resolve_layout(
     if training.sharding.strategy is None:
         trail.assume("training.sharding.strategy", strategy, f"default of {family.id}")
     _check_sharding(scenario, strategy, dp * plan.cp, trail)
+    ep, etp = expert_degrees(plan, arch, dp, trail)
     return Layout(
         tp=plan.tp,
         pp=plan.pp,
@@ -117,22 +110,20 @@ def resolve_layout(
         sequence_length=sequence,
         recompute=_recompute(scenario, family, trail),
         strategy=strategy,
-        shards=_shards(scenario, strategy, dp * plan.cp, family),
+        shards=_shards(scenario, strategy, dp * plan.cp, max(1, node_gpus // plan.tp), family),
         precision=training.precision,
+        ep=ep,
+        etp=etp,
     )
 
 
-def _check_supported(scenario: Scenario, plan: Parallelism, family: SoftwareFamily, trail: Trail) -> None:
+def _check_supported(scenario: Scenario, plan: Parallelism, trail: Trail) -> None:
     """Notes what is right but not simulated."""
     training = scenario.training
-    strategy = training.sharding.strategy or family.sharding
     findings = (
-        ("parallelism.cp", plan.cp > 1, "context parallelism"),
-        ("parallelism.ep", plan.ep > 1 or (plan.etp or 1) > 1, "expert parallelism"),
         ("parallelism.schedule", plan.schedule not in _SCHEDULES, f"schedule {plan.schedule}"),
         ("parallelism.order", plan.order != "depth-first", "breadth-first interleaving"),
         ("precision", training.precision not in _PRECISIONS, f"precision {training.precision}"),
-        ("sharding.strategy", strategy not in _STRATEGIES, f"sharding {strategy}"),
         ("sharding.offload", training.sharding.offload != "none", "offload"),
         ("grad_compression", training.grad_compression != "none", "gradient compression"),
     )
@@ -169,8 +160,9 @@ def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
     if arch.layers > _MOST_LAYERS:
         trail.problem("model.layers", f"{arch.layers} layers are more than is simulated", f"at most {_MOST_LAYERS}")
     parts = plan.pp * plan.virtual_stages
-    if plan.stages == "auto" and parts > arch.layers:
-        trail.problem(f"{where}.pp", f"{parts} stages for {arch.layers} layers", f"at most {arch.layers} in all")
+    if plan.stages == "auto" and parts > arch.layers + ENDS:
+        most = f"at most {arch.layers + ENDS} in all, embedding and head alone in one each"
+        trail.problem(f"{where}.pp", f"{parts} stages for {arch.layers} layers", most)
     if plan.stages != "auto":
         held = [stage.layers for stage in plan.stages]
         if len(held) != parts or sum(held) != arch.layers:
@@ -192,11 +184,7 @@ def _moves_the_ends(stages: Sequence[StageSpec]) -> bool:
 def _check_sharding(scenario: Scenario, strategy: str, replicas: int, trail: Trail) -> None:
     group = scenario.training.sharding.group
     path = "training.sharding.group"
-    if strategy == "none" or group == "all":
-        return
-    if group == "node":
-        trail.unsupported(path, "sharding inside each node")
-    elif replicas % group:
+    if strategy != "none" and isinstance(group, int) and replicas % group:
         message = f"{group} does not divide the {replicas} data-parallel ranks"
         trail.problem(path, message, f"one of {_listed(divisors(replicas))}, or all")
 
@@ -257,10 +245,14 @@ def _recompute(scenario: Scenario, family: SoftwareFamily, trail: Trail) -> str:
     return stated
 
 
-def _shards(scenario: Scenario, strategy: str, replicas: int, family: SoftwareFamily) -> int:
+def _shards(scenario: Scenario, strategy: str, replicas: int, in_node: int, family: SoftwareFamily) -> int:
+    """Ranks that share one set of shards; hybrid sharding keeps them inside a node unless a group is stated."""
     if strategy == "none":
         return 1
     group = scenario.training.sharding.group
     if isinstance(group, int):
         return min(group, replicas)
-    return min(int(family.zero_group), replicas) if family.zero_group else replicas
+    if group == "node" or strategy == "hsdp":
+        return math.gcd(replicas, in_node)
+    zero = int(family.zero_group) if strategy == "zero-1" else 0
+    return math.gcd(replicas, zero) if zero else replicas

@@ -14,8 +14,10 @@ from simcluster.hardware.inline import inline_fabric, inline_node
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Loaded, Scenario
 from simcluster.shapes import Architecture
-from simcluster.timing.profile import KernelProfile, has_profile, load_profile
-from simcluster.workload.catalogue import architecture_from, load_model
+from simcluster.timing.profile import KernelProfile, has_profile, load_profile, peak_flops
+from simcluster.timing.stand_in import stand_in_profile
+from simcluster.workload.catalogue import load_model
+from simcluster.workload.inline import architecture_from
 
 Found = TypeVar("Found")
 _PROFILE = "training.software.profile"
@@ -87,13 +89,25 @@ def look_up_cluster(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> C
 
 
 def look_up_profile(loaded: Loaded, gpu: GpuSpec, trail: Trail) -> KernelProfile | None:
-    """The kernel profile that the scenario names (a path starts at the scenario's folder), else the GPU's own."""
+    """The kernel profile that the scenario names (a path starts at the scenario's folder), else the GPU's own.
+
+    Notes a profile that does not serve, and a precision that it has no rate for.
+    """
+    profile = _profile(loaded, gpu, trail)
+    if profile is not None:
+        collect(trail, "training.precision", lambda: peak_flops(profile, loaded.scenario.training.precision))
+    return profile
+
+
+def _profile(loaded: Loaded, gpu: GpuSpec, trail: Trail) -> KernelProfile | None:
     stated = loaded.scenario.training.software.profile
     if stated is None:
         if has_profile(gpu.id):
             return load_profile(gpu.id)
-        trail.problem("cluster.node", f"no kernel profile for GPU {gpu.id}", f"name one as {_PROFILE}")
-        return None
+        stand_in = stand_in_profile(gpu.rates())
+        how = "tables of the same chip in another product" if stand_in.gemm.tables else "priors, no measurement"
+        trail.assume("timing.profile", how, f"nobody measured {gpu.id}; name a profile as {_PROFILE}")
+        return stand_in
     is_path = stated.endswith((".yaml", ".yml")) or "/" in stated
     name = Path(loaded.file).parent / stated if is_path else stated
     profile = collect(trail, _PROFILE, lambda: load_profile(name))

@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from simcluster.hardware.cluster import Cluster
-from simcluster.memory.parameters import stage_parameters
-from simcluster.parallel.mesh import Mesh, group_shape, joined_group
+from simcluster.memory.parameters import layer_parameters, stage_parameters
+from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents, stage_contents
 from simcluster.program.block import ExchangePlan
-from simcluster.program.plan import (
-    ACTIVATION_BYTES,
-    DataParallelPlan,
-    PipelinePlan,
-    RecomputePlan,
-    StepPlan,
-)
+from simcluster.program.plan import ACTIVATION_BYTES, BLOCK_OF, PipelinePlan, RecomputePlan, StepPlan
+from simcluster.resolve.data_parallel import LOW_PRECISIONS, WIDTH_BYTES, data_parallel_plan
+from simcluster.resolve.expert_parallel import expert_copies, expert_groups
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario.training import Parallelism
-from simcluster.shapes import Architecture, CollectiveKind
+from simcluster.shapes import Architecture, GroupShape
 from simcluster.timing.software import SoftwareFamily
-from simcluster.workload.operators import Batch, LayerPlan
+from simcluster.workload.elements import Batch, LayerPlan
+from simcluster.workload.layers import layer_kind
 from simcluster.workload.parameters import padded_vocab
 
-WIDTH_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
-
-# Parts of a layer that a framework's recompute module runs again (names of NVIDIA/Megatron-LM).
-MODULES = {"core_attn": "core_attention", "layernorm": "norm", "mlp_act": "activation"}
+# What a framework's recompute module runs again: parts or elements of a layer, with the share of each (names of
+# NVIDIA/Megatron-LM; "every-other-matmul" is the op-level policy of pytorch/torchtitan).
+MODULES: dict[str, dict[str, float]] = {
+    "core_attn": {"core_attention": 1.0},
+    "layernorm": {"norm": 1.0},
+    "mlp_act": {"activation": 1.0},
+    "moe_act": {"activation": 1.0},
+    "mla_up_proj": {"q_up": 1.0, "kv_up": 1.0},
+    "mlp": {"ffn_up": 1.0, "activation": 1.0},
+    "moe": {"experts_up": 1.0, "activation": 1.0, "permute": 1.0},
+    "attention": {"qkv": 1.0, "rotary": 1.0, "core_attention": 1.0},
+    "every-other-matmul": {
+        "norm": 1.0,
+        "rotary": 1.0,
+        "activation": 1.0,
+        "projection": 1.0,
+        "ffn_up": 0.5,
+        "qkv": 0.2,
+    },
+}
 
 
 def recompute_plan(mode: str, family: SoftwareFamily, trail: Trail) -> RecomputePlan:
     """What the backward runs again, from a mode or from modules joined by "+"."""
-    if mode in ("none", "full"):
-        return RecomputePlan(whole_layers=mode == "full")
+    if mode in ("none", "full", "layer"):
+        return RecomputePlan(whole_layers=mode != "none")
     modules = family.selective_modules if mode == "selective" else tuple(mode.split("+"))
     unknown = [module for module in modules if module not in MODULES]
     if unknown:
         advice = f"known: {', '.join(sorted(MODULES))}"
         trail.problem("training.recompute", f"modules {', '.join(unknown)} are not simulated yet", advice)
-    return RecomputePlan(parts=frozenset(MODULES[module] for module in modules if module in MODULES))
+    shares: dict[str, float] = {}
+    for module in modules:
+        for part, share in MODULES.get(module, {}).items():
+            shares[part] = max(share, shares.get(part, 0.0))
+    return RecomputePlan(parts=tuple(sorted(shares.items())))
 
 
 def step_plan(
@@ -54,7 +69,9 @@ def step_plan(
     mesh = Mesh(layout.tp, layout.cp, layout.dp, layout.pp)
     explicit = None if parallelism.stages == "auto" else [stage.layers for stage in parallelism.stages]
     contents = stage_contents(arch.layers, layout.pp, layout.virtual_stages, explicit, family.stage_balance)
-    batch = Batch(layout.micro_batch, layout.sequence_length)
+    batch = Batch(layout.micro_batch, layout.sequence_length, layout.cp)
+    parameters, experts = _block_parameters(arch, layout)
+    wide = 2.0 if layout.precision in ("tf32", "fp32") else 1.0
     return StepPlan(
         arch=arch,
         mesh=mesh,
@@ -64,13 +81,20 @@ def step_plan(
         layer=_layer_plan(family, layout),
         exchange=ExchangePlan(
             tp=layout.tp,
-            bytes=ACTIVATION_BYTES * float(batch.tokens) * arch.hidden,
+            bytes=ACTIVATION_BYTES * wide * float(batch.tokens) * arch.hidden,
             sequence_parallel=layout.sequence_parallel,
             bulk_overlap=family.tp_bulk_overlap,
-            chunks=layout.tp if family.tp_overlap and layout.sequence_parallel else 1,
+            chunks=_chunks(arch, family, layout),
+            hidden=arch.hidden,
+            cp=layout.cp,
+            context=family.cp_communication,
+            ep=layout.ep,
+            etp=layout.etp,
+            expert_copies=expert_copies(arch, family, _expert_group(cluster, layout), layout.ep),
         ),
+        widening=wide,
         recompute=recompute_plan(layout.recompute, family, trail),
-        data=_data_plan(cluster, family, layout, mesh),
+        data=data_parallel_plan(cluster, family, layout, mesh),
         pipeline=PipelinePlan(
             schedule=layout.schedule,
             virtual_stages=layout.virtual_stages,
@@ -79,16 +103,41 @@ def step_plan(
             scatter=family.scatter_p2p,
         ),
         padded_vocab=int(padded_vocab(arch.vocab, layout.tp)),
-        block_parameters=_block_parameters(arch, layout),
+        block_parameters=parameters,
+        expert_parameters=experts,
         optimizer_bytes=family.optimizer_bytes - WIDTH_BYTES[family.gradient_storage],
         gradient_pass_bytes=WIDTH_BYTES[family.gradient_storage],
         tied_exchange=arch.tied_embeddings and layout.pp > 1,
     )
 
 
+def _attention_dtype(family: SoftwareFamily, precision: str) -> str:
+    """Attention stays in 16 bits under an 8- or 4-bit recipe unless the software says otherwise."""
+    if precision in LOW_PRECISIONS:
+        return "fp8" if family.fp8_attention else "bf16"
+    return "bf16" if precision in ("tf32", "fp32") else precision
+
+
+def _chunks(arch: Architecture, family: SoftwareFamily, layout: Layout) -> int:
+    """Pieces of an overlapped tp exchange: one a rank; only with sequence parallel, and where the software does it."""
+    overlap = family.tp_overlap_moe if arch.experts else family.tp_overlap
+    return layout.tp if overlap and layout.sequence_parallel else 1
+
+
+def _expert_group(cluster: Cluster, layout: Layout) -> GroupShape:
+    world = layout.tp * layout.cp * layout.dp * layout.pp
+    domain, node = cluster.node.scale_up_domain, cluster.node.gpus
+    return expert_groups(layout.ep, layout.etp, world, domain, node)["ep"]
+
+
 def _layer_plan(family: SoftwareFamily, layout: Layout) -> LayerPlan:
     return LayerPlan(
         tp=layout.tp,
+        cp=layout.cp,
+        ep=layout.ep,
+        etp=layout.etp,
+        context=family.cp_communication,
+        grouped_gemm=family.grouped_gemm,
         sequence_parallel=layout.sequence_parallel,
         attention=family.attention,
         fused_softmax=family.fused_softmax,
@@ -99,42 +148,29 @@ def _layer_plan(family: SoftwareFamily, layout: Layout) -> LayerPlan:
         dropout=family.dropout,
         accumulate_in_gemm=family.accumulate_in_gemm,
         dtype=layout.precision,
-        attention_dtype=layout.precision,
+        attention_dtype=_attention_dtype(family, layout.precision),
     )
 
 
-def _data_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout, mesh: Mesh) -> DataParallelPlan:
-    domain, node = cluster.node.scale_up_domain, cluster.node.gpus
-    replicas = layout.dp * layout.cp
-    sharded = layout.strategy != "none" and layout.shards > 1
-    whole = layout.shards == replicas
-    scatter = sharded and whole and family.gradient_sync == "reduce-scatter"
-    gather: CollectiveKind | Literal["none"] = "none"
-    if sharded:
-        gather = "all_gather" if family.parameter_sync == "all-gather" else "broadcast"
-    return DataParallelPlan(
-        group=joined_group(mesh, ("cp", "dp"), domain, node),
-        gather_group=group_shape(layout.shards, mesh.stride("cp"), mesh.world, domain, node),
-        shards=layout.shards,
-        reduce_kind="reduce_scatter" if scatter else "all_reduce",
-        gather_kind=gather,
-        gradient_bytes=WIDTH_BYTES[family.gradient_dtype],
-        parameter_bytes=WIDTH_BYTES["bf16"],
-        bucket_bytes=max(family.bucket_bytes, family.bucket_bytes_per_rank * replicas),
-        overlap_reduce=family.overlap_grad_reduce,
-        overlap_gather=family.overlap_param_gather,
-    )
+def _block_parameters(arch: Architecture, layout: Layout) -> tuple[dict[str, float], dict[str, float]]:
+    """Parameters of each block on one rank, and those of them that belong to experts.
 
-
-def _block_parameters(arch: Architecture, layout: Layout) -> dict[str, float]:
-    """Parameters of an embedding, a layer and a head on one rank; a tied table on one stage counts once."""
-    alone = layout.pp == 1
-    pieces = {
-        "embedding": ChunkContents(0, embedding=True),
-        "layer": ChunkContents(1),
-        "head": ChunkContents(0, embedding=arch.tied_embeddings and alone, head=True),
-    }
-    counts = {name: float(sum(stage_parameters(arch, [piece], layout.tp).values())) for name, piece in pieces.items()}
-    if arch.tied_embeddings and alone:
+    A tied table on one stage counts once.
+    """
+    tied_here = arch.tied_embeddings and layout.pp == 1
+    table = {"embedding": ChunkContents(0, embedding=True), "head": ChunkContents(0, embedding=tied_here, head=True)}
+    counts = {name: float(sum(stage_parameters(arch, [piece], layout.tp).values())) for name, piece in table.items()}
+    if tied_here:
         counts["head"] -= counts["embedding"]
-    return counts
+    experts: dict[str, float] = {}
+    for index in range(arch.layers):
+        kind = layer_kind(arch, index)
+        name = BLOCK_OF[kind]
+        if name not in counts:
+            parts = layer_parameters(arch, layout.tp, kind, layout.ep, layout.etp)
+            counts[name] = float(sum(parts.values()))
+            experts[name] = float(parts.get("experts", 0.0))
+    if arch.mtp_depth:
+        counts["mtp"] = counts[BLOCK_OF[layer_kind(arch, arch.layers)]] + 2.0 * arch.hidden**2 / layout.tp
+        experts["mtp"] = experts[BLOCK_OF[layer_kind(arch, arch.layers)]]
+    return counts, experts

@@ -22,7 +22,8 @@ class Layout:
     micro_batches   micro-batches that one replica runs in a step
     recompute       mode as stated or assumed: none, selective, full, or the modules joined by "+"
     strategy        sharding strategy
-    shards          ranks that share the optimizer's states
+    shards          ranks that share the optimizer's states (and, by strategy, gradients and parameters)
+    ep, etp         expert-parallel degree and tensor-parallel degree inside experts
     """
 
     tp: int
@@ -41,6 +42,8 @@ class Layout:
     strategy: str
     shards: int
     precision: str
+    ep: int = 1
+    etp: int = 1
 
 
 @dataclass(frozen=True, slots=True)

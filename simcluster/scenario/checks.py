@@ -177,7 +177,7 @@ def check_heads(scenario: Scenario) -> Finding | None:
 def check_depth(scenario: Scenario) -> Finding | None:
     """There are no more stages than layers."""
     plan, model = layout(scenario), scenario.model
-    if not plan or not isinstance(model, InlineArchitecture) or plan.pp * plan.virtual_stages <= model.layers:
+    if not plan or not isinstance(model, InlineArchitecture) or plan.pp * plan.virtual_stages <= model.layers + 2:
         return None
     message = f"pp {plan.pp} x virtual_stages {plan.virtual_stages} is more than the {model.layers} layers"
     uses = (f"{_LAYOUT}.pp", f"{_LAYOUT}.virtual_stages", "model")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from simcluster.analysis.uncertainty import Difference, difference
 from simcluster.errors import InputError, Problem
-from simcluster.evaluate import Evaluation, evaluate
+from simcluster.evaluation import Evaluation, evaluate
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.resolve import Resolved
 from simcluster.scenario import Loaded
@@ -47,7 +47,7 @@ def compare(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue | None = N
     evaluations = _evaluate_all(named, store)
     baseline = evaluations[0][1]
     candidates = tuple(Candidate(name, one, _delta(baseline, one, seed)) for name, one in evaluations)
-    return Comparison(candidates, verdict(candidates, seed), _notes(candidates))
+    return Comparison(candidates, verdict(candidates), _notes(candidates))
 
 
 def _evaluate_all(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue) -> list[tuple[str, Evaluation]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simcluster.analysis.uncertainty import Z80
 from simcluster.analysis.waterfall import CAUSES, MEANING
 from simcluster.shapes import NetworkRates
 from simcluster.units import format_bytes, format_percent, format_rate, format_seconds
@@ -23,6 +25,7 @@ _LEVERS = {
     "pipeline_bubble": "more micro-batches, virtual stages, or fewer stages",
     "pipeline_imbalance": "a stage layout that counts embedding and head",
     "pipeline_messages": "overlapping the messages between stages",
+    "expert_context_parallel": "experts and context inside a node, or overlapping their exchanges",
     "data_parallel": "overlapping the gradient exchange, a faster fabric, or a larger batch",
 }
 
@@ -47,7 +50,7 @@ class Verdict:
     better_lever: str
 
 
-def verdict(candidates: Sequence[Candidate], seed: int = 0) -> Verdict:
+def verdict(candidates: Sequence[Candidate]) -> Verdict:
     """Judges by time per token of the whole cluster; a candidate that does not fit in memory cannot win."""
     fitting = [one for one in candidates if one.evaluation.memory.fits]
     if not fitting:
@@ -55,7 +58,7 @@ def verdict(candidates: Sequence[Candidate], seed: int = 0) -> Verdict:
     best = max(fitting, key=lambda one: one.evaluation.step.tokens_per_s)
     rivals = [one for one in candidates if one is not best]
     rival = max(rivals, key=lambda one: (one in fitting, one.evaluation.step.tokens_per_s))
-    return _between(best, rival, len(candidates), seed)
+    return _between(best, rival, len(candidates))
 
 
 def _nothing_fits(candidates: Sequence[Candidate]) -> Verdict:
@@ -71,10 +74,10 @@ def _nothing_fits(candidates: Sequence[Candidate]) -> Verdict:
     )
 
 
-def _between(best: Candidate, rival: Candidate, count: int, seed: int) -> Verdict:
+def _between(best: Candidate, rival: Candidate, count: int) -> Verdict:
     own, other = best.evaluation.step.tokens_per_s, rival.evaluation.step.tokens_per_s
     gain = own / other - 1
-    low, high, sure = _gain_band(best, rival, seed)
+    low, high, sure = _gain_band(best, rival)
     why = _why(best, rival)
     lever = _lever(best)
     if not rival.evaluation.memory.fits:
@@ -99,14 +102,25 @@ def _between(best: Candidate, rival: Candidate, count: int, seed: int) -> Verdic
     return Verdict(best.name, sentence, why, flips, settle, lever)
 
 
-def _gain_band(best: Candidate, rival: Candidate, seed: int) -> tuple[float, float, float]:
-    """80 % interval of the gain in tokens per second, and how likely it is above zero."""
-    from simcluster.analysis.uncertainty import difference
+def _gain_band(best: Candidate, rival: Candidate) -> tuple[float, float, float]:
+    """80 % interval of the gain in tokens per second, and how likely it is above zero.
 
-    per_token = [1.0 / one.evaluation.step.tokens_per_s for one in (best, rival)]
-    terms = [one.evaluation.error_terms for one in (best, rival)]
-    found = difference(per_token[0], terms[0], per_token[1], terms[1], seed)
-    return found.low / per_token[0], found.high / per_token[0], 1.0 - found.probability_better
+    The ratio of two log-normal times is log-normal; evidence that both rest on enters with the difference of its parts.
+    """
+    gain = math.log(best.evaluation.step.tokens_per_s / rival.evaluation.step.tokens_per_s)
+    spread = math.hypot(*_unshared(rival, best).values())
+    low, high = (math.expm1(gain + side * Z80 * spread) for side in (-1, 1))
+    sure = 0.5 * (1 + math.erf(gain / spread / math.sqrt(2))) if spread else float(gain > 0)
+    return low, high, sure
+
+
+def _unshared(one: Candidate, other: Candidate) -> dict[str, float]:
+    """Spread of ln(time of one / time of the other) by evidence, with the sign of whom it moves."""
+    parts: dict[str, float] = {}
+    for sign, candidate in ((1, one), (-1, other)):
+        for term in candidate.evaluation.error_terms:
+            parts[term.evidence] = parts.get(term.evidence, 0.0) + sign * term.share * term.sigma
+    return parts
 
 
 def _why(best: Candidate, rival: Candidate) -> str:
@@ -149,10 +163,7 @@ def wires(one: NetworkRates, other: NetworkRates) -> list[str]:
 
 def _measure(best: Candidate, rival: Candidate) -> str:
     """The measurement that narrows the comparison most: the evidence with the largest unshared error."""
-    shares: dict[str, float] = {}
-    for sign, one in ((1, best), (-1, rival)):
-        for term in one.evaluation.error_terms:
-            shares[term.evidence] = shares.get(term.evidence, 0.0) + sign * term.share * term.sigma
+    shares = _unshared(best, rival)
     evidence = max(shares, key=lambda name: abs(shares[name]))
     kind, _, where = evidence.partition(":")
     return {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from math import gcd
 from typing import Any
 
 from simcluster.errors import InputError
@@ -13,8 +15,9 @@ from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.gpu import GpuSpec
 from simcluster.hardware.node import NodeSpec
 from simcluster.scenario import Loaded, load_mapping
-from simcluster.shapes import Assumption
+from simcluster.shapes import Architecture, Assumption
 from simcluster.timing.software import SoftwareFamily, choose_family, resolve
+from simcluster.workload.catalogue import list_models, load_model
 
 _RATED = re.compile(r"(ib|roce|tcp|efa|opa|slingshot)\b.*?-(\d{2,4})")
 _LONGEST_NAME = 200
@@ -31,11 +34,9 @@ class Built:
 def unsupported(facts: PublishedFacts) -> str | None:
     """What a row has that a scenario cannot hold yet; what it can hold but not simulate is told by resolving it.
 
-    >>> unsupported(PublishedFacts(experts=8)), unsupported(PublishedFacts())
-    ('mixture of experts', None)
+    >>> unsupported(PublishedFacts(offload="activations")), unsupported(PublishedFacts())
+    ('offload of activations', None)
     """
-    if facts.experts:
-        return "mixture of experts"
     if facts.offload == "activations":
         return "offload of activations"
     return None
@@ -95,8 +96,16 @@ def _model(facts: PublishedFacts, fills: list[Assumption]) -> dict[str, Any]:
             "vocab": facts.vocab,
             "gated_ffn": facts.gated_ffn,
             "tied_embeddings": tied,
+            **_experts(facts),
         }
     )
+    details = known_details(facts)
+    if "kv_rank" in details:
+        model["head_dim"] = details["nope_dim"] + details["rope_dim"]
+    for key, value in details.items():
+        if key not in model:
+            model[key] = value
+            fills.append(Assumption(f"model.{key}", value, "as in the catalogue's model of the same dimensions"))
     if facts.gated_ffn is False and tied:
         why = "the columns do not say: a block without a gate and with tied embeddings is taken as that of GPT"
         gpt = {"norm": "layernorm", "learned_positions": facts.sequence_length or 0}
@@ -104,6 +113,38 @@ def _model(facts: PublishedFacts, fills: list[Assumption]) -> dict[str, Any]:
         fills += [Assumption(f"model.{key}", value, why) for key, value in gpt.items()]
         model |= gpt
     return model
+
+
+def _experts(facts: PublishedFacts) -> dict[str, Any]:
+    if not facts.experts:
+        return {}
+    return {"experts": facts.experts, "top_k": facts.top_k, "expert_ffn": facts.expert_ffn}
+
+
+# What published tables have no column for; taken from the catalogue's model of the same dimensions.
+_DETAILS = (
+    *("shared_ffn", "shared_gate", "dense_layers", "moe_every", "router_bias", "q_rank", "kv_rank", "nope_dim"),
+    *("rope_dim", "value_dim", "window", "window_kind", "full_every", "attention_sinks", "qk_norm"),
+)
+
+
+@cache
+def _catalogue_models() -> Mapping[tuple[int, ...], Architecture]:
+    """Models of the catalogue by the dimensions that tables print."""
+    models = (load_model(name)[0] for name in list_models())
+    return {(arch.hidden, arch.heads, arch.experts, arch.top_k): arch for arch in models}
+
+
+def known_details(facts: PublishedFacts) -> dict[str, Any]:
+    """Further facts of a model with experts that the catalogue has under the same dimensions; empty if it has none."""
+    if not facts.experts:
+        return {}
+    key = (facts.hidden or 0, facts.heads or 0, facts.experts, facts.top_k or 0)
+    arch = _catalogue_models().get(key)
+    if arch is None:
+        return {}
+    found = {name: getattr(arch, name) for name in _DETAILS}
+    return {name: value for name, value in found.items() if value != Architecture.__dataclass_fields__[name].default}
 
 
 def usual_node(gpu: GpuSpec, catalogue: Catalogue) -> NodeSpec | None:
@@ -188,7 +229,7 @@ def _training(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumpt
             "global_batch": facts.global_batch,
             "micro_batch": facts.micro_batch or _micro_batch(facts, family, fills),
             "precision": facts.precision,
-            "parallelism": _parallelism(facts, fills),
+            "parallelism": _parallelism(facts, family, fills),
             "sharding": _sharding(facts),
             "recompute": {"modules": list(facts.recompute_modules)}
             if facts.recompute == "selective" and facts.recompute_modules
@@ -207,7 +248,17 @@ def _micro_batch(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assu
     return size
 
 
-def _parallelism(facts: PublishedFacts, fills: list[Assumption]) -> dict[str, Any]:
+def _expert_parallel(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumption]) -> int | None:
+    """Stated, or as the family does: one, or as many ranks as there are in a stage and experts."""
+    if facts.ep is not None or not facts.experts:
+        return facts.ep
+    ranks = (facts.tp or 1) * (facts.cp or 1) * (facts.dp or 1) // (facts.etp or 1)
+    ep = gcd(facts.experts, max(1, ranks)) if family.default_ep == "all" else 1
+    fills.append(Assumption("training.parallelism.ep", ep, f"not stated: {family.default_ep}, as {family.id}"))
+    return ep
+
+
+def _parallelism(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumption]) -> dict[str, Any]:
     virtual = facts.vpp
     if virtual > 1 and facts.pp == 1:
         virtual = 1
@@ -223,7 +274,8 @@ def _parallelism(facts: PublishedFacts, fills: list[Assumption]) -> dict[str, An
             "pp": facts.pp,
             "dp": facts.dp,
             "cp": facts.cp,
-            "ep": facts.ep,
+            "ep": _expert_parallel(facts, family, fills),
+            "etp": facts.etp if facts.experts else None,
             "sequence_parallel": facts.sequence_parallel,
             "schedule": facts.schedule or None,
             "virtual_stages": virtual,

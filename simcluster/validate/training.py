@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from simcluster.errors import InputError, Mark
-from simcluster.evaluate import evaluate
+from simcluster.evaluation import evaluate
 from simcluster.formats.published import PublishedResult, PublishedRow
 from simcluster.formats.published_checks import published_step_time, skip_reason
 from simcluster.formats.published_facts import PublishedFacts

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from simcluster.cli.hardware import hardware
 from simcluster.errors import InputError, UsageError
+from simcluster.hardware.schema import KINDS
 
 
 def run(*args: str) -> str:
@@ -21,7 +22,30 @@ def test_list() -> None:
     assert lines[0].split() == ["type", "id", "name"]
     assert any("h100-80gb-sxm" in line for line in lines)
     assert not any("dgx-h100" in line for line in lines)
-    assert {row["kind"] for row in json.loads(run("list", "--format", "json"))} == {"gpus", "nodes", "networks"}
+    assert {row["kind"] for row in json.loads(run("list", "--format", "json"))} == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    "kind", ["gpu", "cpu", "node", "network", "storage", "cloud", "price", "facility", "reliability"]
+)
+def test_list_of_every_kind_by_its_singular(kind: str) -> None:
+    assert len(run("list", kind).splitlines()) > 5
+
+
+@pytest.mark.parametrize("name", ["epyc-7742", "qm9790", "nvme-8tb", "market", "resale", "pue", "meta-rsc-1"])
+def test_show_of_every_kind(name: str) -> None:
+    shown = json.loads(run("show", name, "--format", "json"))
+    assert [entry["id"] for entry in shown["entries"]] == [name]
+    assert "sources:" in run("show", name)
+
+
+def test_show_of_a_price_list() -> None:
+    lines = run("show", "aws").splitlines()
+    row = next(line for line in lines if "p5.48xlarge" in line and "on-demand" in line and "2026" in line)
+    assert "6.88 USD/GPU-h" in row
+    assert "cloud-list-prices-2026-09" in row
+    shown = json.loads(run("show", "aws", "--format", "json"))["entries"][0]["table"]
+    assert {"instance", "term", "gpu", "value", "unit", "date", "kind", "source", "confidence"} <= set(shown[0])
 
 
 def test_show_has_unit_source_date_kind_and_conflicts() -> None:
@@ -49,7 +73,7 @@ def test_show_json() -> None:
 def test_wrong_words() -> None:
     with pytest.raises(InputError, match="did you mean"):
         run("show", "dgx-h10")
-    with pytest.raises(UsageError, match="gpus, nodes, networks"):
+    with pytest.raises(UsageError, match="gpus, cpus, nodes, networks"):
         run("list", "apples")
 
 

@@ -28,7 +28,7 @@ def test_text_is_ascii_and_comes_back():
 
 
 def test_an_evaluation_in_full_and_its_scenario_can_be_run_again(run, catalogue):
-    from simcluster.evaluate import evaluate
+    from simcluster.evaluation import evaluate
 
     evaluation = run()
     record = json.loads(to_json(evaluation_record(evaluation)))

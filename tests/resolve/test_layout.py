@@ -49,10 +49,10 @@ def test_defaults_of_an_unstated_batch(settle):
     ("sets", "words"),
     [
         (["training.parallelism={tp: 2, pp: 3}"], "tp 2 x pp 3 x cp 1 = 6 does not divide the 16 GPUs; make it one of"),
-        (["training.parallelism.dp=3"], "= 12, but there are 16 GPUs; dp 4 would fit"),
+        (["training.parallelism.dp=3", "training.global_batch=48"], "= 12, but there are 16 GPUs; dp 4 would fit"),
         (["training.global_batch=30"], "30 sequences over dp 4 are 7.5 a replica, not micro-batches of 2"),
         (["training.parallelism={tp: 16, pp: 1}"], "16 does not divide the 8 heads"),
-        (["model=llama-7b", "training.parallelism={tp: 16, pp: 1}", "model=gpt2-xl"], "16 does not divide 25 attention"),
+        (["training.parallelism={tp: 16, pp: 1}", "model=gpt2-xl"], "16 does not divide 25 attention"),
         (["training.parallelism={tp: 1, pp: 16}", "training.global_batch=16"], "more than the 8 layers"),
         (["model=llama-7b", "training.parallelism={tp: 1, pp: 8, virtual_stages: 5}"], "40 stages for 32 layers"),
         (["model=llama-7b", "training.parallelism={tp: 2, pp: 2, stages: [10, 20]}"], "30 layers, the model has 32"),

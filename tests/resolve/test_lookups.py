@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from simcluster.errors import InputError, Mark, Problem
+from simcluster.evaluation import Evaluation
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.resolve import resolve
 from simcluster.resolve.lookups import collect
@@ -45,7 +46,7 @@ def test_model_by_name_description_and_file(settle, refused):
     [
         ("cluster.node=qm8700", "no node 'qm8700'"),
         ("cluster.node=h100-80gb-sxm", "no node"),
-        ("cluster.fabric=qm8700", "is a switch, not a fabric"),
+        ("cluster.fabric=qm9700", "is a switch, not a fabric"),
         ("cluster.node={base: dgx-h1000}", "dgx-h100"),
         ("cluster.node={gpu: h1000, gpus: 8}", "no gpu"),
         ("cluster.fabric={base: nothing}", "no fabric 'nothing'"),
@@ -57,13 +58,17 @@ def test_unknown_machines_are_told_by_the_change(refused, change, words):
     assert words.lower() in problem.lower()
 
 
+def evaluation_of(resolved):
+    return Evaluation(resolved).step
+
+
 def test_a_profile_of_the_users(tmp_path, text, catalogue, settle):
     """A path starts at the scenario's folder; the own profile under another name changes nothing."""
     shutil.copy(profile_path("a100-80gb-sxm"), tmp_path / "own.yaml")
     for words in ("./own.yaml", "own.yaml", str(tmp_path / "own.yaml")):
         path = tmp_path / "scenario.yaml"
         path.write_text(text.replace("date: 2024-06", f"date: 2024-06, profile: {words}"), encoding="utf-8")
-        assert resolve(load(path), catalogue).machine.kernels == settle().machine.kernels
+        assert evaluation_of(resolve(load(path), catalogue)) == evaluation_of(settle())
 
 
 @pytest.mark.parametrize(
@@ -101,3 +106,8 @@ def _rest(source: str) -> str:
     lines = source.partition("aliases:")[2].splitlines(keepends=True)[1:]
     start = next(i for i, line in enumerate(lines) if not line.startswith((" ", "-")))
     return "".join(lines[start:])
+
+
+def test_a_precision_that_the_gpu_lacks_is_told_where_it_is_stated(refused):
+    (problem,) = refused("training.precision=nvfp4")
+    assert problem.startswith("--set training.precision=nvfp4: a100-80gb-sxm has no nvfp4 rate; use one of bf16")

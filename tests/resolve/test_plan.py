@@ -46,12 +46,13 @@ def test_overlap_is_the_familys_word(gpt3):
 )
 def test_recompute(settle, mode, whole, parts):
     plan = settle(f"training.recompute={mode}").plan
-    assert (plan.recompute.whole_layers, plan.recompute.parts) == (whole, parts)
+    assert (plan.recompute.whole_layers, dict(plan.recompute.parts)) == (whole, dict.fromkeys(parts, 1.0))
 
 
 def test_unknown_modules_are_refused(refused):
     (problem,) = refused("training.recompute={modules: [core_attn, soul]}")
-    assert "modules soul are not simulated yet; known: core_attn, layernorm, mlp_act" in problem
+    assert "modules soul are not simulated yet; known: " in problem
+    assert "core_attn" in problem.partition("known: ")[2]
 
 
 def test_sharding_decides_the_collectives(settle):

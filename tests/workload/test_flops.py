@@ -15,6 +15,7 @@ from simcluster.memory.recompute import MODULES
 from simcluster.shapes import Architecture
 from simcluster.workload import flops
 from simcluster.workload.flops import AttentionFlops
+from simcluster.workload.layers import attended_pairs
 from simcluster.workload.parameters import head_parameters
 
 FULL, CAUSAL = AttentionFlops.FULL, AttentionFlops.CAUSAL
@@ -237,3 +238,114 @@ def test_padding_costs_the_head_only(arch, seq, vocab):
     padded = flops.model_flops_per_token(arch, seq, CAUSAL, vocab)
     extra = 6 * arch.hidden * (vocab - arch.vocab)
     assert padded - flops.model_flops_per_token(arch, seq, CAUSAL) == extra
+
+
+# Experts, latent attention, windows, multi-token prediction
+
+MIXTRAL = Architecture("mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, experts=8, top_k=2, expert_ffn=14336)
+DEEPSEEK_V3 = Architecture(
+    "deepseek-v3", 61, 7168, 128, 128, 192, 18432, 129280, experts=256, top_k=8, expert_ffn=2048, shared_ffn=2048,
+    dense_layers=3, router_bias=True, q_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128,
+)  # fmt: skip
+windows = st.builds(
+    lambda window, kind, every: {"window": window, "window_kind": kind, "full_every": every},
+    st.integers(1, 300),
+    st.sampled_from(["sliding", "chunked"]),
+    st.integers(0, 4),
+)
+
+
+def visible(seq: int, window: int, kind: str, *, causal: bool) -> int:
+    """Pairs that a mask of this kind leaves, counted one by one."""
+    query, key = np.arange(seq)[:, None], np.arange(seq)[None, :]
+    mask = np.ones((seq, seq), dtype=bool)
+    if causal:
+        mask &= key <= query
+    if window and kind == "chunked":
+        mask &= query // window == key // window
+    elif window:
+        mask &= query - key < window
+    return int(mask.sum())
+
+
+def test_a_mixture_runs_the_weights_of_the_experts_that_a_token_reaches():
+    """A dense model of the same widths runs as many FLOPs as one expert more or less and the router."""
+    dense = replace(MIXTRAL, experts=0, top_k=0, expert_ffn=0)
+    more = flops.model_flops_per_token(MIXTRAL, 4096, CAUSAL) - flops.model_flops_per_token(dense, 4096, CAUSAL)
+    assert more == 6 * 32 * (3 * 4096 * 14336 + 4096 * 8)
+
+
+def test_deepseek_v3_costs_the_worked_flops():
+    assert flops.model_flops_per_token(DEEPSEEK_V3, 4096, CAUSAL) / 1e9 == pytest.approx(250.450, abs=5e-4)
+    core = flops.core_attention_flops(DEEPSEEK_V3, 4096, CAUSAL)
+    assert core == 4096 * 128 * (192 + 128)
+
+
+def test_each_further_token_costs_a_layer_a_projection_and_a_head():
+    further = replace(DEEPSEEK_V3, mtp_depth=2)
+    one_more = flops.model_flops_per_token(replace(DEEPSEEK_V3, layers=62), 4096, CAUSAL)
+    layer = one_more - flops.model_flops_per_token(DEEPSEEK_V3, 4096, CAUSAL)
+    extra = flops.model_flops_per_token(further, 4096, CAUSAL) - flops.model_flops_per_token(DEEPSEEK_V3, 4096, CAUSAL)
+    assert extra == 2 * (layer + 6 * (2 * 7168**2 + 7168 * 129280))
+    padded = flops.model_flops_per_token(further, 4096, CAUSAL, 129_536)
+    assert padded - flops.model_flops_per_token(further, 4096, CAUSAL) == 6 * 3 * 7168 * (129_536 - 129_280)
+
+
+@given(st.integers(1, 80), st.integers(0, 90), st.sampled_from(["sliding", "chunked"]))
+def test_pairs_are_those_of_the_mask(seq, window, kind):
+    assert attended_pairs(seq, window, kind) == visible(seq, window, kind, causal=True)
+    if kind == "chunked" or window == 0:
+        assert attended_pairs(seq, window, kind, causal=False) == visible(seq, window, kind, causal=False)
+    else:
+        assert attended_pairs(seq, window, kind, causal=False) == seq * min(seq, window)
+
+
+def test_pairs_broadcast():
+    seq = np.array([1, 7, 4096, 131_072])
+    for kind in ("sliding", "chunked"):
+        assert attended_pairs(seq, 512, kind).tolist() == [attended_pairs(int(s), 512, kind) for s in seq]
+
+
+@given(st.integers(1, 80), st.integers(1, 90), st.sampled_from(["sliding", "chunked"]))
+def test_a_window_counts_its_pairs_with_the_diagonal_half(seq, window, kind):
+    arch = replace(LLAMA_3_8B, window=window, window_kind=kind)
+    exact = 2 * 32 * 256 * Fraction(2 * visible(seq, window, kind, causal=True) - seq, 2 * seq)
+    assert flops.core_attention_flops(arch, seq, CAUSAL, "window") == pytest.approx(float(exact), rel=1e-12)
+    assert flops.core_attention_flops(arch, seq, CAUSAL) == seq * 32 * 256
+
+
+@given(windows, sequences)
+def test_windows_never_add_and_long_ones_change_nothing(window, seq):
+    for attention in AttentionFlops:
+        full = flops.model_flops_per_token(LLAMA_3_8B, seq, attention)
+        assert flops.model_flops_per_token(replace(LLAMA_3_8B, **window), seq, attention) <= full * (1 + 1e-12)
+        longer = {**window, "window": seq}
+        assert flops.model_flops_per_token(replace(LLAMA_3_8B, **longer), seq, attention) == pytest.approx(full)
+
+
+@given(windows, st.integers(1, 3000))
+def test_only_layers_with_a_window_save(window, seq):
+    arch = replace(LLAMA_3_8B, **window)
+    full_layers = sum(window["full_every"] > 0 and (i + 1) % window["full_every"] == 0 for i in range(32))
+    each = flops.core_attention_flops(arch, seq, CAUSAL, "window")
+    full = flops.core_attention_flops(arch, seq, CAUSAL)
+    total = flops.attention_flops_per_token(arch, seq, CAUSAL)
+    assert total == pytest.approx(full_layers * full + (32 - full_layers) * each)
+
+
+def test_full_recompute_of_mixed_layers_runs_every_layer_once_more():
+    for arch in (DEEPSEEK_V3, replace(DEEPSEEK_V3, mtp_depth=1), replace(MIXTRAL, window=128, full_every=2)):
+        again = flops.recompute_flops_per_token(arch, 4096, CAUSAL, "full")
+        depths = arch.mtp_depth
+        outside = 2 * (1 + depths) * head_parameters(arch) + 2 * depths * 2 * arch.hidden**2
+        assert again == pytest.approx(flops.forward_flops_per_token(arch, 4096, CAUSAL) - outside, rel=1e-12)
+        parts = flops.recompute_flops_per_token(arch, 4096, CAUSAL, ["attention", "mlp"])
+        assert parts == pytest.approx(again, rel=1e-12)
+        half = flops.recompute_flops_per_token(arch, 4096, CAUSAL, "full", (arch.layers + depths) / 2)
+        assert half == pytest.approx(again / 2)
+
+
+def test_every_other_matmul_drops_grouped_products_but_the_last():
+    again = flops.recompute_flops_per_token(MIXTRAL, 4096, CAUSAL, ["every-other-matmul"])
+    h, kv, f = 4096, 8 * 128, 14336
+    assert again == 32 * 2 * (h * kv + h * h + 2 * 2 * h * f)

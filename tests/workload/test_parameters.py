@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simcluster.shapes import Architecture
+from simcluster.workload.layers import kind_counts, layer_kinds, moe_layer_count, window_layer_count
 from simcluster.workload.parameters import (
     count_parameters,
     head_parameters,
     layer_parameters,
     matmul_parameters,
+    mtp_matmul_parameters,
     norm_parameters,
     padded_vocab,
 )
@@ -33,6 +36,18 @@ def llama(layers, hidden, heads, kv_heads, ffn, vocab, **more):
     head_dim = more.pop("head_dim", hidden // heads)
     return Architecture("llama", layers, hidden, heads, kv_heads, head_dim, ffn, vocab, **more)
 
+
+def experts(number, top_k, width, **more):
+    return {"experts": number, "top_k": top_k, "expert_ffn": width, **more}
+
+
+def latent(heads, query, layers, hidden, ffn, vocab, **more):
+    """Latent attention as DeepSeek has it: rank 512 for keys and values, heads of 128 + 64."""
+    ranks = {"q_rank": query, "kv_rank": 512, "nope_dim": 128, "rope_dim": 64, "value_dim": 128}
+    return Architecture("mla", layers, hidden, heads, heads, 192, ffn, vocab, **ranks, **more)
+
+
+OSS = {"qkv_bias": True, "out_bias": True, "mlp_bias": True, "router_bias": True, "attention_sinks": True}
 
 # Sums over the tensors of the published checkpoints (or, for models without one, of the published architecture).
 CHECKPOINTS = {
@@ -107,6 +122,77 @@ CHECKPOINTS = {
     ),
 }
 
+MIXTURES = {
+    # total and active parameters, both tables counted
+    "mixtral 8x7b": (
+        llama(32, 4096, 32, 8, 14336, 32000, **experts(8, 2, 14336)),
+        46_702_792_704,
+        12_879_925_248,
+    ),
+    "mixtral 8x22b, vocabulary of v0.3": (
+        llama(56, 6144, 48, 8, 16384, 32768, **experts(8, 2, 16384)),
+        140_630_071_296,
+        39_161_468_928,
+    ),
+    "qwen 3 30b-a3b": (
+        llama(48, 2048, 32, 4, 6144, 151936, head_dim=128, qk_norm="head", **experts(128, 8, 768)),
+        30_532_122_624,
+        3_353_032_704,
+    ),
+    "qwen 3 235b-a22b": (
+        llama(94, 4096, 64, 4, 12288, 151936, head_dim=128, qk_norm="head", **experts(128, 8, 1536)),
+        235_093_634_560,
+        22_190_763_520,
+    ),
+    "deepseek v2": (
+        latent(128, 1536, 60, 5120, 12288, 102400, **experts(160, 6, 1536, shared_ffn=3072, dense_layers=1)),
+        235_741_434_880,
+        21_375_800_320,
+    ),
+    "deepseek v2-lite": (
+        latent(16, 0, 27, 2048, 10944, 102400, **experts(64, 6, 1408, shared_ffn=2816, dense_layers=1)),
+        15_706_484_224,
+        2_661_150_208,
+    ),
+    "deepseek v3": (
+        latent(
+            128,
+            1536,
+            61,
+            7168,
+            18432,
+            129280,
+            mtp_depth=1,
+            **experts(256, 8, 2048, shared_ffn=2048, dense_layers=3, router_bias=True),
+        ),
+        671_026_419_200,
+        37_552_297_472,
+    ),
+}
+MIXTURE_TOTALS = {
+    "dbrx": (llama(40, 6144, 48, 8, 1, 100352, norm="layernorm-nobias", **experts(16, 4, 10752)), 131_596_523_520),
+    "gpt-oss 20b": (llama(24, 2880, 64, 8, 2880, 201088, head_dim=64, **experts(32, 4, 2880), **OSS), 20_914_757_184),
+    "gpt-oss 120b": (
+        llama(36, 2880, 64, 8, 2880, 201088, head_dim=64, **experts(128, 4, 2880), **OSS),
+        116_829_156_672,
+    ),
+    "qwen 2 57b-a14b": (
+        llama(
+            28,
+            3584,
+            28,
+            4,
+            18944,
+            151936,
+            head_dim=128,
+            qkv_bias=True,
+            **experts(64, 8, 2560, shared_ffn=20480, shared_gate=True),
+        ),
+        57_408_658_944,
+    ),
+    "olmoe 1b-7b": (llama(16, 2048, 16, 16, 1024, 50304, qk_norm="full", **experts(64, 8, 1024)), 6_919_161_856),
+}
+
 MATMUL = {
     "llama 1/2 7b": 6_607_077_376,
     "llama 1/2 13b": 12_851_609_600,
@@ -125,6 +211,52 @@ def test_totals_are_the_published_integers(model):
 @pytest.mark.parametrize("model", MATMUL)
 def test_matmul_parameters_are_the_worked_integers(model):
     assert matmul_parameters(CHECKPOINTS[model][0]) == MATMUL[model]
+
+
+@pytest.mark.parametrize("model", MIXTURES)
+def test_experts_give_the_published_totals_and_the_worked_active_parameters(model):
+    arch, total, active = MIXTURES[model]
+    count = count_parameters(arch)
+    assert (count.total, count.active) == (total, active)
+    assert count.idle == total - active
+
+
+@pytest.mark.parametrize("model", MIXTURE_TOTALS)
+def test_experts_give_the_published_totals(model):
+    arch, total = MIXTURE_TOTALS[model]
+    assert count_parameters(arch).total == total
+
+
+def test_deepseek_v3_runs_the_worked_weights_for_a_token():
+    assert matmul_parameters(MIXTURES["deepseek v3"][0]) == 36_624_596_992
+
+
+def test_multi_token_prediction_is_counted_apart():
+    """The report of DeepSeek-V3 gives 11.5e9 parameters of the module without the shared tables, cut from 11.6e9."""
+    v3 = MIXTURES["deepseek v3"][0]
+    count, without = count_parameters(v3), count_parameters(replace(v3, mtp_depth=0))
+    assert count.total == without.total
+    assert without.mtp == 0
+    assert count.mtp == pytest.approx(11.5e9, rel=0.01)
+    layer, h = layer_parameters(v3, "moe"), 7168
+    assert count.mtp == layer.total + 2 * h * h + 3 * h
+    assert mtp_matmul_parameters(v3) == layer.matmul + 2 * h * h + h * 129280
+    assert mtp_matmul_parameters(v3, np.array([129280, 130000])).shape == (2,)
+
+
+def test_a_model_with_two_kinds_of_layers_needs_the_kind_named():
+    v3 = MIXTURES["deepseek v3"][0]
+    with pytest.raises(ValueError, match="name one kind"):
+        layer_parameters(v3)
+    assert layer_parameters(v3, "dense").mlp == 3 * 7168 * 18432
+    mixtral = MIXTURES["mixtral 8x7b"][0]
+    assert layer_parameters(mixtral) == layer_parameters(mixtral, "moe")
+
+
+def test_kinds_of_layers():
+    scout = llama(8, 64, 4, 4, 256, 100, **experts(4, 1, 32, moe_every=2), window=16, full_every=4)
+    assert [kind.mlp for kind in layer_kinds(scout)] == ["dense", "moe"] * 4
+    assert [kind.attention for kind in layer_kinds(scout)] == (["window"] * 3 + ["full"]) * 2
 
 
 def test_a_replaced_vocabulary_gives_the_padded_model():
@@ -169,67 +301,141 @@ def test_gpt_closed_form(layers, heads, head_dim, vocab, positions):
     assert count_parameters(gpt(layers, h, heads, vocab, positions)).total == expected
 
 
-architectures = st.builds(
-    Architecture,
-    name=st.just("drawn"),
-    layers=st.integers(1, 200),
-    hidden=st.integers(1, 20_000),
-    heads=st.integers(1, 128),
-    kv_heads=st.integers(1, 128),
-    head_dim=st.integers(1, 256),
-    ffn=st.integers(1, 80_000),
-    vocab=st.integers(1, 300_000),
-    gated_ffn=st.booleans(),
-    tied_embeddings=st.booleans(),
-    learned_positions=st.integers(0, 8192),
-    norm=st.sampled_from(["rmsnorm", "layernorm", "layernorm-nobias", "nonparametric"]),
-    norms_per_layer=st.integers(0, 4),
-    final_norm=st.booleans(),
-    embedding_norm=st.booleans(),
-    qkv_bias=st.booleans(),
-    out_bias=st.booleans(),
-    mlp_bias=st.booleans(),
-    qk_norm=st.sampled_from(["none", "head", "full"]),
-)
+widths = st.integers(1, 20_000)
+GROUPS = {
+    "experts": {
+        "experts": st.integers(8, 300),
+        "top_k": st.integers(1, 8),
+        "expert_ffn": widths,
+        "shared_ffn": st.just(0) | widths,
+        "shared_gate": st.booleans(),
+        "dense_layers": st.integers(0, 10),
+        "moe_every": st.integers(1, 5),
+        "router_bias": st.booleans(),
+    },
+    "latent": {
+        "q_rank": st.just(0) | widths,
+        "kv_rank": widths,
+        "nope_dim": st.integers(0, 256),
+        "rope_dim": st.integers(1, 256),
+    },
+    "values": {"value_dim": st.integers(1, 256)},
+    "windows": {"window": widths, "full_every": st.integers(0, 8)},
+    "further": {"mtp_depth": st.integers(0, 3), "attention_sinks": st.booleans()},
+}
+FIELDS = {
+    "name": st.just("drawn"),
+    "layers": st.integers(1, 60),
+    "hidden": widths,
+    "heads": st.integers(1, 128),
+    "kv_heads": st.integers(1, 128),
+    "head_dim": st.integers(1, 256),
+    "ffn": st.integers(1, 80_000),
+    "vocab": st.integers(1, 300_000),
+    "gated_ffn": st.booleans(),
+    "tied_embeddings": st.booleans(),
+    "learned_positions": st.integers(0, 8192),
+    "norm": st.sampled_from(["rmsnorm", "layernorm", "layernorm-nobias", "nonparametric"]),
+    "norms_per_layer": st.integers(0, 4),
+    "final_norm": st.booleans(),
+    "embedding_norm": st.booleans(),
+    "qkv_bias": st.booleans(),
+    "out_bias": st.booleans(),
+    "mlp_bias": st.booleans(),
+    "qk_norm": st.sampled_from(["none", "head", "full"]),
+}
 
 
-def matrices(arch: Architecture) -> list[tuple[int, int]]:
-    """Shapes of a layer's weight matrices, one projection each."""
-    a, g, h, f = arch.heads * arch.head_dim, arch.kv_heads * arch.head_dim, arch.hidden, arch.ffn
-    return [(a, h), (g, h), (g, h), (h, a), (f, h), (h, f)] + [(f, h)] * arch.gated_ffn
+@st.composite
+def architectures(draw) -> Architecture:
+    groups = draw(st.sets(st.sampled_from(sorted(GROUPS))))
+    fields = draw(st.fixed_dictionaries(FIELDS | {k: v for name in groups for k, v in GROUPS[name].items()}))
+    if fields.get("kv_rank"):
+        fields["head_dim"] = fields["nope_dim"] + fields["rope_dim"]
+    return Architecture(**fields)
 
 
-def vectors(arch: Architecture) -> list[tuple[int]]:
-    """Shapes of a layer's biases and norm weights."""
-    a, g, h, f = arch.heads * arch.head_dim, arch.kv_heads * arch.head_dim, arch.hidden, arch.ffn
-    found = [(a,), (g,), (g,)] * arch.qkv_bias + [(h,)] * arch.out_bias
-    found += ([(f,), (h,)] + [(f,)] * arch.gated_ffn) * arch.mlp_bias
-    found += {"none": [], "head": [(arch.head_dim,)] * 2, "full": [(a,), (g,)]}[arch.qk_norm]
-    return found + norm_vectors(arch) * arch.norms_per_layer
+def attention_matrices(arch: Architecture) -> list[tuple[int, int]]:
+    """Shapes of the weights of attention, one projection each."""
+    h, a, g, d = arch.hidden, arch.heads, arch.kv_heads, arch.head_dim
+    dv = arch.value_dim if arch.value_dim else d
+    if arch.kv_rank == 0:
+        return [(h, a * d), (h, g * d), (h, g * dv), (a * dv, h)]
+    query = [(h, arch.q_rank), (arch.q_rank, a * d)] if arch.q_rank else [(h, a * d)]
+    down, up = (h, arch.kv_rank + arch.rope_dim), (arch.kv_rank, a * (arch.nope_dim + dv))
+    return [*query, down, up, (a * dv, h)]
 
 
-def norm_vectors(arch: Architecture) -> list[tuple[int]]:
-    return [(arch.hidden,)] * {"rmsnorm": 1, "layernorm": 2, "layernorm-nobias": 1, "nonparametric": 0}[arch.norm]
+def attention_vectors(arch: Architecture) -> list[tuple[int, ...]]:
+    a, g, d = arch.heads, arch.kv_heads, arch.head_dim
+    dv = arch.value_dim if arch.value_dim else d
+    biased = [(a * d,), (g * d,), (g * dv,)]
+    if arch.kv_rank:
+        biased = [(arch.q_rank,), (arch.kv_rank + arch.rope_dim,)]
+    found = biased * arch.qkv_bias + [(arch.hidden,)] * arch.out_bias + [(a,)] * arch.attention_sinks
+    found += {"none": [], "head": [(d,), (d,)], "full": [(a * d,), (g * d,)]}[arch.qk_norm]
+    return found + norm_vectors(arch, arch.hidden) * arch.norms_per_layer + rank_norms(arch)
+
+
+def rank_norms(arch: Architecture) -> list[tuple[int]]:
+    return norm_vectors(arch, arch.q_rank) + norm_vectors(arch, arch.kv_rank) if arch.kv_rank else []
+
+
+def norm_vectors(arch: Architecture, width: int) -> list[tuple[int]]:
+    return [(width,)] * {"rmsnorm": 1, "layernorm": 2, "layernorm-nobias": 1, "nonparametric": 0}[arch.norm]
+
+
+def mlp_tensors(arch: Architecture, width: int) -> tuple[list, list]:
+    """Matrices and biases of one MLP."""
+    h, ups = arch.hidden, 2 if arch.gated_ffn else 1
+    if width == 0:
+        return [], []
+    return [(h, width)] * ups + [(width, h)], ([(width,)] * ups + [(h,)]) * arch.mlp_bias
+
+
+def layer_tensors(arch: Architecture, index: int) -> tuple[list, list]:
+    """Matrices that every token meets, and everything else but idle experts is in the second list."""
+    matrices, others = attention_matrices(arch), attention_vectors(arch)
+    has_experts = arch.experts > 0 and index >= arch.dense_layers
+    if not (has_experts and (index - arch.dense_layers + 1) % arch.moe_every == 0):
+        dense, biases = mlp_tensors(arch, arch.ffn)
+        return matrices + dense, others + biases
+    expert, expert_biases = mlp_tensors(arch, arch.expert_ffn)
+    shared, shared_biases = mlp_tensors(arch, arch.shared_ffn)
+    router = [(arch.hidden, arch.experts)] + [(arch.hidden, 1)] * arch.shared_gate
+    idle = (expert + expert_biases) * (arch.experts - arch.top_k)
+    others += shared_biases + [(arch.experts,)] * arch.router_bias + expert_biases * arch.top_k
+    return matrices + router + shared + expert * arch.top_k, others + idle
 
 
 def elements(shapes) -> int:
     return sum(math.prod(shape) for shape in shapes)
 
 
-@given(architectures)
+@given(architectures())
 def test_counts_equal_the_tensors(arch):
     """Independent oracle: the tensors that a framework would create, one by one."""
-    table = (arch.vocab, arch.hidden)
-    tables = [table] * (1 if arch.tied_embeddings else 2) + [(arch.learned_positions, arch.hidden)]
-    outer = tables + norm_vectors(arch) * (arch.final_norm + arch.embedding_norm)
-    assert count_parameters(arch).total == elements((matrices(arch) + vectors(arch)) * arch.layers + outer)
-    assert matmul_parameters(arch) == elements([*matrices(arch) * arch.layers, table])
+    h = arch.hidden
+    table = (arch.vocab, h)
+    outer = [table] * (1 if arch.tied_embeddings else 2) + [(arch.learned_positions, h)]
+    outer += norm_vectors(arch, h) * (arch.final_norm + arch.embedding_norm)
+    layers = [layer_tensors(arch, index) for index in range(arch.layers)]
+    further = [layer_tensors(arch, arch.layers + depth) for depth in range(arch.mtp_depth)]
+    assert count_parameters(arch).total == sum(elements(m) + elements(o) for m, o in layers) + elements(outer)
+    assert matmul_parameters(arch) == sum(elements(m) for m, _ in layers) + elements([table])
+    extra = [(2 * h, h)] + norm_vectors(arch, h) * 3
+    assert count_parameters(arch).mtp == sum(elements(m) + elements(o) + elements(extra) for m, o in further)
+    assert mtp_matmul_parameters(arch) == sum(elements(m) + 2 * h * h + elements([table]) for m, _ in further)
 
 
-@given(architectures)
+@given(architectures())
 def test_components_add_up(arch):
-    count, layer = count_parameters(arch), layer_parameters(arch)
-    inside = count.attention + count.mlp + count.norms
+    count = count_parameters(arch)
+    layers = [layer_parameters(arch, kind.mlp) for kind in layer_kinds(arch)]
     outside = norm_parameters(arch) * (arch.final_norm + arch.embedding_norm)
-    assert inside - outside == arch.layers * layer.total
-    assert matmul_parameters(arch) == arch.layers * layer.matmul + arch.hidden * arch.vocab
+    assert count.attention + count.mlp + count.norms - outside == sum(layer.total for layer in layers)
+    assert matmul_parameters(arch) == sum(layer.matmul for layer in layers) + arch.hidden * arch.vocab
+    assert count.idle == sum(layer.idle for layer in layers) <= count.mlp
+    assert sum(kind_counts(arch).values()) == arch.layers
+    assert moe_layer_count(arch) == sum(kind.mlp == "moe" for kind in layer_kinds(arch))
+    assert window_layer_count(arch) == sum(kind.attention == "window" for kind in layer_kinds(arch))

@@ -5,6 +5,7 @@ Parts are computed when they are asked for. What does not exist yet is absent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from simcluster.memory.setup import MemorySetup
 from simcluster.resolve import Resolved, resolve
 from simcluster.scenario import Loaded
 from simcluster.timing.sustained import model_residual
-from simcluster.workload.flops import AttentionFlops, StepFlops, step_flops
+from simcluster.workload.flops import RECOMPUTE_MODULES, AttentionFlops, StepFlops, step_flops
 
 ENGINE = "max-plus"
 
@@ -59,8 +60,10 @@ class Evaluation:
     def flops(self) -> StepFlops:
         """Model and executed FLOPs of a step, causal convention."""
         layout = self.resolved.layout
-        modules = "none" if layout.recompute == "none" else layout.recompute.split("+")
-        again = layout.recompute if layout.recompute in ("none", "selective", "full") else modules
+        again: str | list[str] = layout.recompute
+        if again not in ("none", "full"):
+            named = self.resolved.family.selective_modules if again == "selective" else layout.recompute.split("+")
+            again = [module for module in named if module in RECOMPUTE_MODULES]
         return step_flops(
             self.resolved.arch, layout.sequence_length, layout.sequences, AttentionFlops.CAUSAL, recompute=again
         )
@@ -69,7 +72,7 @@ class Evaluation:
     def peak_flops(self) -> float:
         """Peak of all GPUs together at the job's precision, FLOP/s."""
         cluster = self.resolved.cluster
-        return cluster.gpus * cluster.node.gpu.peak_flops[self.resolved.layout.precision]
+        return cluster.gpus * precision_peak(cluster.node.gpu.peak_flops, self.resolved.layout.precision)
 
     @cached_property
     def waterfall(self) -> Waterfall:
@@ -137,6 +140,18 @@ class Evaluation:
         return memory_report(plan.arch, plan.contents, setup, resolved.family, capacity)
 
 
+PEAK_OF = {"fp8-block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}
+
+
+def precision_peak(peaks: Mapping[str, float], precision: str) -> float:
+    """Dense peak of a precision; recipes share the peak of their number format.
+
+    >>> precision_peak({"fp8": 2.0, "bf16": 1.0}, "mxfp8")
+    2.0
+    """
+    return peaks[PEAK_OF.get(precision, precision)]
+
+
 def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:
     """Exposed exchanges take their share from the waterfall; the rest is split over kernels as they are busy."""
     times, resolved = evaluation.times, evaluation.resolved
@@ -144,6 +159,7 @@ def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:
     lost = dict(zip(CAUSES, evaluation.waterfall.seconds))
     exposed = {
         "exchange": lost["tensor_parallel"],
+        "experts": lost["expert_context_parallel"],
         "data": lost["data_parallel"],
         "messages": lost["pipeline_messages"],
     }
@@ -155,10 +171,11 @@ def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:
     names = (f"gemm:{gpu.id}", f"attention:{gpu.id}", f"memory:{gpu.id}")
     shares = {name: float(share) * rest for name, share in zip(names, busy)}
     sigmas = {name: float(sigma) for name, sigma in zip(names, times.evidence[:3, 1])}
-    for key, name in (("exchange", network.scale_up), ("data", fabric), ("messages", fabric)):
+    rows = (("exchange", network.scale_up, 3), ("experts", fabric, 4), ("data", fabric, 5), ("messages", fabric, 5))
+    for key, name, row_index in rows:
         evidence = f"collectives:{name}"
         shares[evidence] = shares.get(evidence, 0.0) + exposed[key] / total
-        row = times.evidence[3] if key == "exchange" else times.evidence[4]
+        row = times.evidence[row_index]
         sigmas[evidence] = max(sigmas.get(evidence, 0.0), float(row[1]) or 0.1)
     shares[f"model:{gpu.generation}:{resolved.family.id}"] = 1.0
     sigmas[f"model:{gpu.generation}:{resolved.family.id}"] = model

@@ -1,0 +1,75 @@
+"""How gradients are summed and parameters shared out, from a settled layout."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from simcluster.hardware.cluster import Cluster
+from simcluster.parallel.mesh import Mesh, group_shape, joined_group
+from simcluster.program.plan import DataParallelPlan, ShardPlan
+from simcluster.resolve.records import Layout
+from simcluster.shapes import CollectiveKind, GroupShape
+from simcluster.timing.software import SoftwareFamily
+
+WIDTH_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
+LOW_PRECISIONS = ("fp8", "fp8-block", "mxfp8", "nvfp4")
+WHOLE = ("zero-3", "fsdp", "hsdp")  # strategies that also share out the parameters
+
+
+def data_parallel_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout, mesh: Mesh) -> DataParallelPlan:
+    """Traffic of data parallelism; experts are summed over the ranks that hold the same ones."""
+    domain, node = cluster.node.scale_up_domain, cluster.node.gpus
+    replicas = layout.dp * layout.cp
+    sharded = layout.strategy != "none" and layout.shards > 1
+    stage_ranks = layout.tp * replicas
+    copies = max(1, stage_ranks // (layout.ep * layout.etp))
+    low = family.fp8_param_gather and layout.precision in LOW_PRECISIONS
+    return DataParallelPlan(
+        group=joined_group(mesh, ("cp", "dp"), domain, node),
+        gather_group=group_shape(layout.shards, mesh.stride("cp"), mesh.world, domain, node),
+        expert_group=group_shape(copies, layout.ep * layout.etp, mesh.world, domain, node),
+        shards=layout.shards,
+        expert_shards=min(copies, layout.shards) if sharded else 1,
+        reduce_kind=_reduce_kind(family, layout, replicas, sharded),
+        gather_kind=_gather_kind(family, layout, sharded),
+        gradient_bytes=WIDTH_BYTES[family.gradient_dtype],
+        parameter_bytes=1.0 if low else 2.0,
+        bucket_bytes=max(family.bucket_bytes, family.bucket_bytes_per_rank * replicas),
+        overlap_reduce=family.overlap_grad_reduce,
+        overlap_gather=family.overlap_param_gather,
+        units=_units(cluster, family, layout, mesh) if sharded else None,
+    )
+
+
+def _reduce_kind(family: SoftwareFamily, layout: Layout, replicas: int, sharded: bool) -> CollectiveKind:
+    if layout.strategy in WHOLE:
+        return "reduce_scatter"
+    if sharded and layout.shards == replicas and family.gradient_sync == "reduce-scatter":
+        return "reduce_scatter"
+    return "all_reduce"
+
+
+def _gather_kind(family: SoftwareFamily, layout: Layout, sharded: bool) -> CollectiveKind | Literal["none"]:
+    if not sharded or layout.strategy in WHOLE:
+        return "none"
+    return "all_gather" if family.parameter_sync == "all-gather" else "broadcast"
+
+
+def _units(cluster: Cluster, family: SoftwareFamily, layout: Layout, mesh: Mesh) -> ShardPlan | None:
+    """Traffic inside chunks: ZeRO-2 reduces there, ZeRO-3, FSDP and HSDP also gather there."""
+    if layout.strategy not in ("zero-2", *WHOLE):
+        return None
+    domain, node = cluster.node.scale_up_domain, cluster.node.gpus
+    whole = layout.strategy in WHOLE
+    once = layout.pp > 1 and not family.reshard_with_pp
+    others = layout.dp * layout.cp // layout.shards
+    replicas = group_shape(others, mesh.stride("cp") * layout.shards, mesh.world, domain, node)
+    return ShardPlan(
+        gather=whole,
+        reduce=True,
+        regather=family.reshard_after_forward and not once,
+        gather_once=once,
+        reduce_each=family.reduce_every_micro_batch and not once,
+        replicas=replicas if others > 1 else GroupShape(1),
+        ahead=1 if family.overlap_param_gather else 0,
+    )

@@ -1,0 +1,62 @@
+"""Settles expert parallelism and the groups that it needs."""
+
+from __future__ import annotations
+
+from math import comb
+
+from simcluster.parallel.mesh import group_shape
+from simcluster.resolve.trail import Trail
+from simcluster.scenario.training import Parallelism
+from simcluster.shapes import Architecture, GroupShape
+from simcluster.timing.software import SoftwareFamily
+
+DEDUPLICATING = ("deepep", "hybridep")
+
+
+def expert_degrees(plan: Parallelism, arch: Architecture, dp: int, trail: Trail) -> tuple[int, int]:
+    """(ep, etp); etp absent is tp where the ranks of a stage hold it, else 1. Notes what cannot be."""
+    if not arch.experts:
+        if plan.ep > 1:
+            trail.problem("training.parallelism.ep", f"{arch.name} has no experts", "set ep: 1")
+        return 1, 1
+    ranks = plan.tp * plan.cp * dp
+    etp = plan.etp
+    if etp is None:
+        etp = plan.tp if ranks % (plan.ep * plan.tp) == 0 else 1
+        if plan.tp > 1:
+            trail.assume(
+                "training.parallelism.etp", etp, "not stated: tp, or 1 where the ranks of a stage cannot hold it"
+            )
+    if arch.experts % plan.ep:
+        message = f"{plan.ep} does not divide {arch.experts} experts"
+        trail.problem("training.parallelism.ep", message, "use a divisor of the experts")
+    if ranks % (plan.ep * etp):
+        factors = f"tp {plan.tp} x cp {plan.cp} x dp {dp} = {ranks} ranks of a stage"
+        message = f"ep {plan.ep} x etp {etp} does not divide {factors}"
+        trail.problem("training.parallelism.ep", message, f"use an ep that divides {ranks // etp}")
+    return plan.ep, etp
+
+
+def expert_copies(arch: Architecture, family: SoftwareFamily, group: GroupShape, ep: int) -> float:
+    """Bytes that cross between nodes over those of one copy for each chosen expert.
+
+    A dispatcher that sends each token once to a node, and spreads it there, moves as many copies as there are distinct
+    other nodes among its experts: E[nodes] - 1/N of them, with N nodes, against top_k (1 - 1/N).
+
+    >>> from simcluster.timing.software import SoftwareFamily
+    >>> deepseek = Architecture("d", 1, 64, 4, 4, 16, 256, 100, experts=256, top_k=8)
+    >>> family = SoftwareFamily("x", dispatcher="deepep")
+    >>> round(expert_copies(deepseek, family, GroupShape(64, 8, 1), 64) * 8, 4)
+    5.2947
+    """
+    nodes = group.domains
+    if family.dispatcher not in DEDUPLICATING or nodes == 1 or ep == 1:
+        return 1.0
+    held = arch.experts // nodes
+    distinct = nodes * (1.0 - comb(arch.experts - held, arch.top_k) / comb(arch.experts, arch.top_k))
+    return (distinct - distinct / nodes) / (arch.top_k * (1.0 - 1.0 / nodes))
+
+
+def expert_groups(ep: int, etp: int, world: int, domain: int, node: int) -> dict[str, GroupShape]:
+    """Shapes of the ep and etp groups; etp varies fastest, as tp does in the dense mesh."""
+    return {"ep": group_shape(ep, etp, world, domain, node), "etp": group_shape(etp, 1, world, domain, node)}
