@@ -3,8 +3,8 @@
     python calibration/fit_sustained.py [--show]
 
 Writes calibration/software/fitted/sustained.yaml. A run counts if it is dense pretraining in 16-bit precision under a
-framework of the Megatron family with its micro-batch stated, and if its kernels are long enough that the cost of launching
-them (which nobody measured) does not decide its step time. Runs of one software family share an error about as large as
+framework of the Megatron family with its micro-batch stated, and if its kernels are long enough that the cost of
+launching them (which nobody measured) does not decide its step time. Runs of one software family share an error about as large as
 their own scatter (machines, libraries, clocks), so a family of n runs weighs n/(n + 1): families vote, not rows.
 """
 
@@ -26,13 +26,14 @@ from simcluster.formats.published import PublishedRow, read_published
 from simcluster.formats.published_checks import published_step_time, skip_reason
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.resolve import Resolved, resolve
+from simcluster.timing.fitted import fitted_fields
 from simcluster.timing.sustained import load_sustained
 from simcluster.validate.scenario import scenario_of
 
 FAMILIES = ("megatron", "nemo", "mlperf-nemo")
 GRID = np.linspace(0.5, 1.0, 11)
 PRECISIONS = ("bf16", "fp16")
-HOST_STRESS = 8.0  # launch costs this many times the prior ...
+HOST_STRESS = {True: 2.0, False: 8.0}  # launch costs this many times the fitted value, or the prior, ...
 HOST_LIMIT = 0.02  # ... must not change the step by more than this
 DATE = "2026-11"
 
@@ -54,6 +55,7 @@ def usable(row: PublishedRow) -> bool:
 
 
 def step_s(resolved: Resolved, rate: float, host: float = 1.0) -> float:
+    """Step time of a resolved scenario at a sustained rate and a multiple of the launch cost."""
     machine = replace(resolved.machine, gemm_rate=rate, host_issue_s=resolved.machine.host_issue_s * host)
     return float(solve_step(resolved.plan, machine).total[0])
 
@@ -67,18 +69,21 @@ def sample(row: PublishedRow, catalogue: Catalogue) -> Sample | None:
     published = published_step_time(row)
     if published is None or not resolved.family.id.startswith(FAMILIES):
         return None
-    if step_s(resolved, 1.0, HOST_STRESS) > (1 + HOST_LIMIT) * step_s(resolved, 1.0):
+    stress = HOST_STRESS["host_issue_s" in fitted_fields(resolved.family.id)]
+    if step_s(resolved, 1.0, stress) > (1 + HOST_LIMIT) * step_s(resolved, 1.0):
         return None
     ratios = np.log([step_s(resolved, rate) / published[0] for rate in GRID])
     return Sample(resolved.family.id, resolved.cluster.node.gpu.generation, ratios)
 
 
 def fit(samples: list[Sample], low: float, high: float, prior: float, prior_sigma: float) -> FactorFit:
+    """The factor of one generation."""
     weights = family_weights([one.family for one in samples])
     return fit_factor(GRID, np.array([one.log_ratio for one in samples]), weights, prior, prior_sigma, low, high)
 
 
 def report(generation: str, samples: list[Sample], found: FactorFit) -> None:
+    """Prints a fit and how each family lies around it."""
     at = int(np.argmin(np.abs(GRID - found.value)))
     print(f"{generation}: {found.value:.3f} +- {found.sigma * found.value:.3f}, {found.rows} runs")
     for family in sorted({one.family for one in samples}):
@@ -87,6 +92,7 @@ def report(generation: str, samples: list[Sample], found: FactorFit) -> None:
 
 
 def entry(value: float, sigma: float, low: float, high: float, rows: int) -> str:
+    """One line of the file."""
     source = "published training runs marked fit, calibration/published/training.csv"
     return (
         f"{{value: {value:.4f}, sigma: {sigma:.4f}, low: {low}, high: {high}, rows: {rows}, "
@@ -95,6 +101,7 @@ def entry(value: float, sigma: float, low: float, high: float, rows: int) -> str
 
 
 def main() -> int:
+    """Fits every generation and writes the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--show", action="store_true", help="print only, write nothing")
     show = parser.parse_args().show

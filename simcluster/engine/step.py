@@ -185,31 +185,32 @@ class _Tables:
         self.lags[program.busy_wire_base + row, 0] = times.compute_after[0] - times.duration[0]
         self.lags[program.busy_wire_base + half + row, 0] = times.wire_after[0] - times.wire[0]
 
-    def _message_s(self, part: int, neighbour: int) -> float:
-        """Time until the neighbour holds a virtual stage's result: the message, and a gather if it came in pieces."""
+    def _message_s(self, part: int, neighbour: int) -> tuple[float, float]:
+        """Time of a message, and of the gather that follows where it came in pieces to ranks that need the whole."""
         plan, pp = self.plan, self.plan.mesh.pp
         network = self.machine.network
         pair = stage_pair(plan.mesh, part % pp, neighbour % pp, network.domain_gpus, network.gpus_per_node)
         if pair.ranks == 1:
-            return 0.0
-        seconds = float(self.machine.transfer("sendrecv", message_bytes(plan), pair).seconds)
-        if plan.pipeline.scatter and not plan.layer.sequence_parallel and plan.mesh.tp > 1:
-            whole = message_bytes(plan) * plan.mesh.tp
-            seconds += float(self.machine.transfer("all_gather", whole, self.machine.groups["tp"]).seconds)
-        return seconds
+            return 0.0, 0.0
+        sent = float(self.machine.transfer("sendrecv", message_bytes(plan), pair).seconds)
+        if not plan.pipeline.scatter or plan.layer.sequence_parallel or plan.mesh.tp == 1:
+            return sent, 0.0
+        whole = message_bytes(plan) * plan.mesh.tp
+        return sent, float(self.machine.transfer("all_gather", whole, self.machine.groups["tp"]).seconds)
 
     def _messages(self) -> None:
+        """A receiver waits for message and gather; a sender that blocks, or whose wire is busy, for the message."""
         parts = self.program.parts
         for kind, step in ((0, 1), (1, -1)):
             for part in range(parts):
                 target = part + step
                 if not 0 <= target < parts:
                     continue
-                seconds = self._message_s(part, target)
-                self.lags[self.program.message_lag(kind, target), :3] = seconds
+                sent, gathered = self._message_s(part, target)
+                self.lags[self.program.message_lag(kind, target), :3] = sent + gathered
                 chunk = self.chunk(self.virtual[part], bool(kind), 1).duration[0]
-                wire_busy = max(0.0, seconds - chunk)  # the next result cannot leave before this one has left
-                held = wire_busy if self.plan.pipeline.overlap_messages else seconds
+                wire_busy = max(0.0, sent - chunk)  # the next result cannot leave before this one has left
+                held = wire_busy if self.plan.pipeline.overlap_messages else sent
                 self.lags[self.program.own_lag(kind, part), :3] = held
 
     def _priced(self, kind: CollectiveKind, size: float, group: GroupShape) -> float:

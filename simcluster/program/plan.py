@@ -161,7 +161,8 @@ def block_ops(plan: StepPlan, block: str, backward: bool) -> tuple[BlockOp, ...]
     elements = _elements(plan, block)
     exchange = plan.exchange
     if not backward:
-        return forward_block(elements, exchange) + _loss_exchanges(plan, block)
+        ops = forward_block(elements, exchange)
+        return ops + _loss_exchanges(plan, block, len(ops) - 1)
     if block not in LAYER_BLOCKS and block != "mtp":
         return backward_block(elements, exchange)
     return backward_block(elements, exchange, dict(plan.recompute.parts), plan.recompute.whole_layers)
@@ -181,13 +182,13 @@ def _elements(plan: StepPlan, block: str) -> tuple[Element, ...]:
     return tuple(widened(element, plan.widening) for element in elements) if plan.widening != 1.0 else elements
 
 
-def _loss_exchanges(plan: StepPlan, block: str) -> tuple[BlockOp, ...]:
-    """A vocabulary split over tp needs the maximum and two sums of each token's logits (fp32)."""
+def _loss_exchanges(plan: StepPlan, block: str, last: int) -> tuple[BlockOp, ...]:
+    """A vocabulary split over tp needs the maximum and two sums of each token's logits (fp32), once they are there."""
     if block != "head" or plan.mesh.tp == 1:
         return ()
     size = 4.0 * plan.batch.tokens
     names = ("loss_max", "loss_target", "loss_sum")
-    return tuple(BlockOp(Transfer(name, "all_reduce", size, "tp"), 1, ()) for name in names)
+    return tuple(BlockOp(Transfer(name, "all_reduce", size, "tp"), 1, (last,)) for name in names)
 
 
 def buckets(plan: StepPlan, contents: ChunkContents, backward: bool) -> tuple[Bucket, ...]:

@@ -54,7 +54,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     if cluster is not None:
         trail.take(cluster.assumptions)
     family = resolve_software(scenario, cluster.node.gpu.generation if cluster else "", trail)
-    check_plan(scenario, arch, family, trail)
+    check_plan(scenario, arch, trail)
     if arch is None or cluster is None:
         trail.stop()
     assert arch is not None

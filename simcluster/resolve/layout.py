@@ -49,7 +49,7 @@ def _listed(values: list[int]) -> str:
     return ", ".join(map(str, values[:_MANY])) + (" …" if len(values) > _MANY else "")
 
 
-def check_plan(scenario: Scenario, arch: Architecture | None, family: SoftwareFamily, trail: Trail) -> None:
+def check_plan(scenario: Scenario, arch: Architecture | None, trail: Trail) -> None:
     """Notes what the stated plan asks for that is not simulated, or that the model (if it is known) cannot do."""
     plan = scenario.training.parallelism
     if not isinstance(plan, Parallelism):

@@ -9,6 +9,7 @@ from simcluster.errors import InputError
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
+from simcluster.timing.fitted import fitted_fields
 from simcluster.timing.software import (
     AttentionKernel,
     SoftwareFamily,
@@ -78,7 +79,12 @@ def note_defaults(scenario: Scenario, family: SoftwareFamily, layout: Layout, tr
     stated = scenario.training.software
     covered = set(stated.overrides) | ({"attention"} if stated.attention else set())
     unread = frozenset(field_names()) - fields_read(family, layout)
-    trail.take(family_assumptions(family, frozenset(covered) | unread))
+    fitted = fitted_fields(family.id)
+    trail.take(family_assumptions(family, frozenset(covered) | unread | frozenset(fitted)))
+    for name, entry in fitted.items():
+        if name not in covered and name not in unread:
+            why = f"{family.id}: fitted on {entry.rows} published runs"
+            trail.assume(f"training.software.{name}", entry.value, why + (" (at its bound)" if entry.at_bound else ""))
 
 
 def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> SoftwareFamily:
@@ -86,7 +92,7 @@ def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> Softw
     stated = scenario.training.software
     family, assumptions = choose_family(stated.family or "", stated.date or "")
     trail.take(assumptions)
-    family = resolve(family, generation)
+    family = _with_fits(resolve(family, generation))
     if stated.attention:
         kernel = ATTENTION.get(stated.attention)
         if kernel is None:
@@ -104,6 +110,12 @@ def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> Softw
             path = f"training.software.overrides.{key}" if key else "training.software.overrides"
             trail.problem(path, problem.message.removeprefix("software: "), problem.advice)
     return family
+
+
+def _with_fits(family: SoftwareFamily) -> SoftwareFamily:
+    """The family with what published runs told about it."""
+    fitted = {name: entry.value for name, entry in fitted_fields(family.id).items()}
+    return replace(family, **fitted) if fitted else family  # type: ignore[arg-type]
 
 
 def _override_at_fault(message: str, overrides: Iterable[str]) -> str:

@@ -60,7 +60,7 @@ def _figure(value: float, unit: str, note: str = "") -> Figure:
 def default_alignment() -> dict[str, Figure]:
     """Rate by the largest of 64, 8, 1 that divides the contiguous dimensions of both inputs and the output."""
     note = "tensor-core kernels load 128-byte rows; smaller multiples cost partial loads, odd ones the async copies"
-    return {key: _figure(value, "1", note) for key, value in (("64", 1.0), ("8", 0.8), ("1", 0.5))}
+    return {key: _figure(value, "1", note) for key, value in (("64", 1.0), ("8", 0.8), ("1", 0.45))}
 
 
 def default_layouts() -> dict[str, Figure]:
