@@ -1,10 +1,10 @@
 """Fits what only whole runs tell about a software family: the host's cost of issuing a kernel.
 
-    python calibration/fit_families.py [--show]
+python calibration/fit_families.py [--show]
 
-Writes calibration/software/fitted/families.yaml. It takes the published runs marked `fit` (dense pretraining, micro-batch
-stated) whose predicted step depends on that cost, at the sustained rates that fit_sustained.py found, and moves the cost
-between 0.25 and 10 times the documented prior. Families with fewer than five such runs keep the prior.
+Writes calibration/software/fitted/families.yaml. It takes the published runs marked `fit` (dense pretraining, micro-
+batch stated) whose predicted step depends on that cost, at the sustained rates that fit_sustained.py found, and moves
+the cost between 0.25 and 10 times the documented prior. Families with fewer than five such runs keep the prior.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def main() -> int:
         source = "published training runs marked fit, calibration/published/training.csv"
         lines += [
             f"{family}:",
-            f"  host_issue_s: {{value: {found.value * prior:.3e}, sigma: {found.sigma:.3f}, low: {FACTORS[0] * prior:.3e}, "
-            f'high: {FACTORS[-1] * prior:.3e}, rows: {found.rows}, source: "{source}", date: "{DATE}", kind: estimate}}',
+            f"  host_issue_s: {{value: {found.value * prior:.3e}, sigma: {found.sigma:.3f}, "
+            f"low: {FACTORS[0] * prior:.3e}, high: {FACTORS[-1] * prior:.3e}, rows: {found.rows}, "
+            f'source: "{source}", date: "{DATE}", kind: estimate}}',
         ]
     if not show:
         fitted_path().write_text("\n".join(lines) + "\n", encoding="utf-8")

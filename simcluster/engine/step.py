@@ -5,7 +5,7 @@ Columns of the step are idealisations in the order of `STEP_COLUMNS`; each keeps
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from simcluster.engine.maxplus import solve
 from simcluster.parallel.mesh import group_shape, stage_pair
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape
+from simcluster.program.compression import wire
 from simcluster.program.plan import (
     Bucket,
     StepPlan,
@@ -142,24 +143,27 @@ class _Tables:
             return none
         experts = np.array([self.plan.expert_parameters.get(name, 0.0) for name in names])
         others = np.array([self.plan.block_parameters[name] for name in names]) - experts
-        share = 1.0 / data.gather_group.ranks
-        moves: tuple[tuple[bool, CollectiveKind, float, GroupShape, GroupShape], ...] = (
-            (shape.gathers, "all_gather", data.parameter_bytes, data.gather_group, data.expert_group),
-            (shape.scatters, data.reduce_kind, data.gradient_bytes, data.gather_group, data.expert_group),
-            (shape.replicas, "all_reduce", data.gradient_bytes * share, data.units.replicas, GroupShape(1)),
+        share = data.gradient_bytes / data.gather_group.ranks
+
+        def gather(own: float, their: float) -> float:
+            dense = self._priced("all_gather", own * data.parameter_bytes, data.gather_group)
+            return dense + self._priced("all_gather", their * data.parameter_bytes, data.expert_group)
+
+        def scatter(own: float, their: float) -> float:
+            return self._reduced(own, data.gather_group) + self._reduced(their, data.expert_group)
+
+        def replicas(own: float, _their: float) -> float:
+            assert data.units is not None
+            return self._priced("all_reduce", own * share, data.units.replicas)
+
+        def over_units(wanted: bool, move: Callable[[float, float], float]) -> Floats:
+            return np.array([move(*pair) for pair in zip(others, experts)]) if wanted else none.gather
+
+        return WireTimes(
+            gather=over_units(shape.gathers, gather),
+            scatter=over_units(shape.scatters, scatter),
+            replica=over_units(shape.replicas, replicas),
         )
-        times = [
-            np.array(
-                [
-                    self._priced(kind, own * width, group) + self._priced(kind, their * width, expert_group)
-                    for own, their in zip(others, experts)
-                ]
-            )
-            if wanted
-            else none.gather
-            for wanted, kind, width, group, expert_group in moves
-        ]
-        return WireTimes(*times)
 
     def _chunks(self) -> None:
         program, columns = self.program, list(_CHUNK_COLUMN)
@@ -223,6 +227,15 @@ class _Tables:
         self.data_evidence.append(self.known[key])
         return self.known[key][0]
 
+    def _reduced(self, parameters: float, group: GroupShape) -> float:
+        """Time to sum gradients over a group, compressed if they are."""
+        data = self.plan.data
+        sent = wire(data.compression, data.reduce_kind, parameters, data.gradient_bytes, group, self.plan.arch.hidden)
+        seconds = sent.share * self._priced(sent.kind, sent.bytes, group)
+        if seconds and sent.codec_bytes:
+            seconds += float(streaming_time(self.machine.kernels, sent.codec_bytes, 2).seconds)
+        return seconds
+
     def _chunk_buckets(self, contents: ChunkContents, backward: bool) -> tuple[Bucket, ...]:
         key = (contents, backward)
         if key not in self.cut:
@@ -234,8 +247,7 @@ class _Tables:
         for row, (stage, chunk, index) in enumerate(self.program.bucket_rows):
             contents = self.plan.contents[stage][chunk]
             bucket = self._chunk_buckets(contents, backward=True)[index]
-            seconds = self._priced(data.reduce_kind, bucket.parameters * data.gradient_bytes, data.group)
-            seconds += self._priced(data.reduce_kind, bucket.experts * data.gradient_bytes, data.expert_group)
+            seconds = self._reduced(bucket.parameters, data.group) + self._reduced(bucket.experts, data.expert_group)
             self.durations[self.program.bucket_base + row, 0] = seconds
             self.reduce_s[stage] += seconds
             times = self.chunk(contents, True, 2)

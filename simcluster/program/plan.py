@@ -14,6 +14,7 @@ from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.block import BlockOp, ExchangePlan, backward_block, forward_block
 from simcluster.program.chunk import ChunkShape
+from simcluster.program.compression import Compression
 from simcluster.program.step import StepShape
 from simcluster.shapes import Architecture, CollectiveKind, GroupShape, Transfer
 from simcluster.workload.elements import Batch, Element, LayerPlan, widened
@@ -53,6 +54,7 @@ class DataParallelPlan:
     reduce_kind       collective of the gradients; bytes per parameter `gradient_bytes`
     gather_kind       collective that returns the parameters, "none" if every rank keeps all
     bucket_bytes      a bucket is closed once it holds this much
+    compression       how gradients are compressed on the wire, if they are
     units             traffic of sharded units inside chunks; then there are no buckets for what it moves
     """
 
@@ -69,6 +71,7 @@ class DataParallelPlan:
     overlap_reduce: bool = True
     overlap_gather: bool = True
     units: ShardPlan | None = None
+    compression: Compression | None = None
 
 
 @dataclass(frozen=True, slots=True)

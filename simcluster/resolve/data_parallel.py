@@ -6,8 +6,10 @@ from typing import Literal
 
 from simcluster.hardware.cluster import Cluster
 from simcluster.parallel.mesh import Mesh, group_shape, joined_group
+from simcluster.program.compression import Compression
 from simcluster.program.plan import DataParallelPlan, ShardPlan
 from simcluster.resolve.records import Layout
+from simcluster.scenario.training import parse_compression
 from simcluster.shapes import CollectiveKind, GroupShape
 from simcluster.timing.software import SoftwareFamily
 
@@ -38,7 +40,13 @@ def data_parallel_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout,
         overlap_reduce=family.overlap_grad_reduce,
         overlap_gather=family.overlap_param_gather,
         units=_units(cluster, family, layout, mesh) if sharded else None,
+        compression=_compression(layout),
     )
+
+
+def _compression(layout: Layout) -> Compression | None:
+    method, argument = parse_compression(layout.grad_compression)
+    return None if method == "none" else Compression(method, argument)
 
 
 def _reduce_kind(family: SoftwareFamily, layout: Layout, replicas: int, sharded: bool) -> CollectiveKind:

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from simcluster.program.compression import Compression
 from simcluster.resolve.expert_parallel import expert_degrees
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
 from simcluster.scenario.checks import MOST_PADDING, padded_heads, product_finding
-from simcluster.scenario.training import Parallelism, RecomputeModules, StageSpec
+from simcluster.scenario.training import Parallelism, RecomputeModules, StageSpec, parse_compression
 from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
 
@@ -94,6 +95,7 @@ def resolve_layout(
     if training.sharding.strategy is None:
         trail.assume("training.sharding.strategy", strategy, f"default of {family.id}")
     _check_sharding(scenario, strategy, dp * plan.cp, trail)
+    _check_compression(scenario, strategy, trail)
     ep, etp = expert_degrees(plan, arch, dp, trail)
     return Layout(
         tp=plan.tp,
@@ -114,6 +116,7 @@ def resolve_layout(
         precision=training.precision,
         ep=ep,
         etp=etp,
+        grad_compression=training.grad_compression,
     )
 
 
@@ -125,7 +128,6 @@ def _check_supported(scenario: Scenario, plan: Parallelism, trail: Trail) -> Non
         ("parallelism.order", plan.order != "depth-first", "breadth-first interleaving"),
         ("precision", training.precision not in _PRECISIONS, f"precision {training.precision}"),
         ("sharding.offload", training.sharding.offload != "none", "offload"),
-        ("grad_compression", training.grad_compression != "none", "gradient compression"),
     )
     for path, wanted, what in findings:
         if wanted:
@@ -187,6 +189,14 @@ def _check_sharding(scenario: Scenario, strategy: str, replicas: int, trail: Tra
     if strategy != "none" and isinstance(group, int) and replicas % group:
         message = f"{group} does not divide the {replicas} data-parallel ranks"
         trail.problem(path, message, f"one of {_listed(divisors(replicas))}, or all")
+
+
+def _check_compression(scenario: Scenario, strategy: str, trail: Trail) -> None:
+    """Methods that need a rank's whole gradient do not go with sharded gradients."""
+    method, argument = parse_compression(scenario.training.grad_compression)
+    if strategy != "none" and Compression(method, argument).needs_whole_gradient:
+        message = f"{method} needs whole gradients on every rank, sharding {strategy} keeps shards"
+        trail.problem("training.grad_compression", message, "use bf16 or fp8, or sharding: {strategy: none}")
 
 
 def _check_size(plan: Parallelism, micro_batches: int, trail: Trail) -> bool:

@@ -23,6 +23,7 @@ class Layout:
     recompute       mode as stated or assumed: none, selective, full, or the modules joined by "+"
     strategy        sharding strategy
     shards          ranks that share the optimizer's states (and, by strategy, gradients and parameters)
+    grad_compression  as stated
     ep, etp         expert-parallel degree and tensor-parallel degree inside experts
     """
 
@@ -44,6 +45,7 @@ class Layout:
     precision: str
     ep: int = 1
     etp: int = 1
+    grad_compression: str = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,8 +203,8 @@ def _table_time(
 ) -> tuple[Array, NDArray[Any], Array]:
     """Seconds, grade and sigma from a table.
 
-    A batch of large products (groups of experts) runs like one tall product of the same tiles; one of thin products (the
-    heads of unfused attention) lies outside any table and is priced by whole waves of tiles.
+    A batch of large products (groups of experts) runs like one tall product of the same tiles; one of thin products
+    (the heads of unfused attention) lies outside any table and is priced by whole waves of tiles.
     """
     m, n, k, batch = shape
     element = ELEMENT_BYTES[dtype]

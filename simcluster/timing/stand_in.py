@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Literal
 
 from simcluster.data import data_root
 from simcluster.shapes import GpuRates
@@ -12,7 +13,7 @@ from simcluster.timing.profile import load_profile
 from simcluster.timing.records import KernelProfile
 
 SAME_PEAK = 0.02  # relative difference of peaks up to which two products hold the same chip
-_STANDING = "C"
+_STANDING: Literal["C"] = "C"
 
 
 @cache

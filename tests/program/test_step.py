@@ -69,7 +69,7 @@ def test_unequal_stages_lie_between_the_bounds(pp, m, data):
     forward, backward = np.array(data.draw(times)), np.array(data.draw(times))
     both = forward + backward
     lower = max(both[:i].sum() + m * both[i] for i in range(pp))
-    upper = both.sum() + (m - 1) * both.max()
+    upper = both.sum() + (m - 1) * (forward.max() + backward.max())
     assert lower - 1e-9 <= makespan("1f1b", pp, m, 1, forward, backward) <= upper + 1e-9
 
 

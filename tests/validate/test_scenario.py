@@ -130,7 +130,6 @@ def test_unknown_gpu(catalogue):
 
 
 def test_what_a_scenario_cannot_hold():
-    assert unsupported(replace(FACTS, experts=8, top_k=2)) == "mixture of experts"
     assert unsupported(replace(FACTS, offload="activations")) == "offload of activations"
     assert unsupported(replace(FACTS, sharding="fsdp")) is None
 

@@ -83,7 +83,7 @@ def test_reasons():
         "no_architecture": ("32000", ""),
         "no_layout": (",64,", ",,"),
         "unknown_precision": ("bf16", "int3"),
-        "unsupported: mixture of experts": ("pretrain,,,", "pretrain,8,2,4096"),
+        "inconsistent_row: experts": ("1,bf16,1.0,pretrain,,,", "1,bf16,1.0,pretrain,8,9,4096"),
         "inconsistent_row: layout": ("1,1,8,1,bf16", "1,1,3,1,bf16"),
     }
     table = parse_published(
