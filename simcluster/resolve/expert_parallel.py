@@ -6,7 +6,7 @@ from math import comb
 
 from simcluster.parallel.mesh import group_shape
 from simcluster.resolve.trail import Trail
-from simcluster.scenario.training import Parallelism
+from simcluster.scenario.training import Parallelism, Training
 from simcluster.shapes import Architecture, GroupShape
 from simcluster.timing.software import SoftwareFamily
 
@@ -35,6 +35,22 @@ def expert_degrees(plan: Parallelism, arch: Architecture, dp: int, trail: Trail)
         message = f"ep {plan.ep} x etp {etp} does not divide {factors}"
         trail.problem("training.parallelism.ep", message, f"use an ep that divides {ranks // etp}")
     return plan.ep, etp
+
+
+def expert_imbalance(training: Training, arch: Architecture, ep: int, trail: Trail) -> float:
+    """Tokens of the busiest expert rank over the mean; 1 where no exchange spreads them."""
+    path, stated = "training.expert_imbalance", training.expert_imbalance
+    if ep == 1:
+        if stated is not None and stated > 1:
+            why = f"ep is 1 and {arch.name} has experts" if arch.experts else f"{arch.name} has no experts"
+            trail.problem(path, f"{stated:g}, but {why}", "leave it out: one rank holds all experts")
+        return 1.0
+    if stated is None:
+        trail.assume(path, 1.0, "not stated: routing is balanced")
+        return 1.0
+    if stated > ep:
+        trail.problem(path, f"{stated:g} is more than ep {ep}", f"1 (balanced) to {ep} (all tokens on one rank)")
+    return stated
 
 
 def expert_copies(arch: Architecture, family: SoftwareFamily, group: GroupShape, ep: int) -> float:

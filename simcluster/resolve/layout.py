@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simcluster.program.compression import Compression
-from simcluster.resolve.expert_parallel import expert_degrees
+from simcluster.resolve.expert_parallel import expert_degrees, expert_imbalance
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
@@ -117,6 +117,7 @@ def resolve_layout(
         ep=ep,
         etp=etp,
         grad_compression=training.grad_compression,
+        expert_imbalance=expert_imbalance(training, arch, ep, trail),
     )
 
 

@@ -136,6 +136,7 @@ def _layer_plan(family: SoftwareFamily, layout: Layout) -> LayerPlan:
         cp=layout.cp,
         ep=layout.ep,
         etp=layout.etp,
+        imbalance=layout.expert_imbalance,
         context=family.cp_communication,
         grouped_gemm=family.grouped_gemm,
         sequence_parallel=layout.sequence_parallel,

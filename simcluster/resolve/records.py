@@ -24,6 +24,7 @@ class Layout:
     strategy        sharding strategy
     shards          ranks that share the optimizer's states (and, by strategy, gradients and parameters)
     grad_compression  as stated
+    expert_imbalance  tokens of the busiest expert rank over the mean
     ep, etp         expert-parallel degree and tensor-parallel degree inside experts
     """
 
@@ -46,6 +47,7 @@ class Layout:
     ep: int = 1
     etp: int = 1
     grad_compression: str = "none"
+    expert_imbalance: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from simcluster.scenario.fields import (
     CountOrZero,
     Name,
     Part,
+    Ratio,
     Tokens,
     whole,
 )
@@ -183,6 +184,7 @@ class Training(Part):
         None  # absent = as the software does
     )
     grad_compression: Annotated[str, BeforeValidator(_compression)] = "none"
+    expert_imbalance: Ratio | None = None  # tokens of the busiest expert rank over the mean; absent = balanced
     software: Software = Software()
 
     def sequences_per_step(self, sequence_length: int | None = None, multiple: int = 1) -> int | None:

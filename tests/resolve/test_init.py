@@ -83,7 +83,6 @@ UNSUPPORTED = {
     "training.parallelism.order=breadth-first": "breadth-first interleaving",
     "training.precision=fp32": "precision fp32",
     "training.sharding.offload=cpu": "offload",
-    "training.grad_compression=bf16": "gradient compression",
     "cluster.background=[{from: storage, rate: 20 GB/s}]": "other traffic on the fabric",
 }
 
