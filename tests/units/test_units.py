@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simcluster import units
+from simcluster.units.reading import KINDS
 
 PINT = pint.UnitRegistry()
 PINT.define("USD = [currency]")
@@ -157,7 +158,7 @@ def test_formats_keep_sign_and_stay_short(value, name):
     assert len(formatter(value)) <= 14
 
 
-@given(st.text(max_size=30), st.sampled_from(sorted(units._KINDS)))
+@given(st.text(max_size=30), st.sampled_from(sorted(KINDS)))
 def test_any_text_gives_a_number_or_a_value_error(text, dimension):
     with contextlib.suppress(ValueError):
         assert math.isfinite(units.parse(text, dimension))

@@ -1,14 +1,4 @@
-"""Quantities as people write them, to SI floats and back; done once, at the edge of the program.
-
-`parse("400 Gbit/s", "bytes_per_s")` is 5e10. Everything inside simcluster is SI: seconds, bytes (never bits), watts,
-joules, USD, FLOP; a fraction is 0.2, not 20. Conventions:
-
-* lower-case b is a bit, capital B a byte; k, M, G, T, P, E are powers of ten, Ki, Mi, Gi, Ti, Pi powers of 1024.
-* a year is 365.25 days of 24 hours, a month a twelfth of it (730.5 h).
-* `/` divides by all that follows it: USD/kW-month is USD per (kW month).
-* energy (kWh) and power times time are the same size, but a charge for power (USD/kW-month) is told from a price of
-  energy (USD/kWh): the two never stand in for each other.
-"""
+"""Reads quantities as people write them."""
 
 from __future__ import annotations
 
@@ -66,7 +56,7 @@ def _kind(forms: str, *, bare: bool = False, **powers: int) -> _Kind:
     return _Kind(tuple(sorted(powers.items())), forms, bare)
 
 
-_KINDS: Mapping[str, _Kind] = {
+KINDS: Mapping[str, _Kind] = {
     "bytes": _kind("'80 GB', '80 GiB' or '7.68 TB'", byte=1),
     "bytes_per_s": _kind("'400 Gbit/s' or '50 GB/s'", byte=1, s=-1),
     "count": _kind("8, '12k', '7.5M' or '1.4T'", bare=True),
@@ -90,12 +80,12 @@ _KINDS: Mapping[str, _Kind] = {
     "watts": _kind("'10.2 kW' or '700 W'", bare=True, watt=1),
 }
 
-_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
+DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 _SMALL = {"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _SCALES = {
-    **{key: value for key, value in _DECIMAL.items() if key},
-    **_BINARY,
+    **{key: value for key, value in DECIMAL.items() if key},
+    **BINARY,
     "K": 1e3,
     "B": 1e9,
     "thousand": 1e3,
@@ -117,7 +107,7 @@ def _named(names: str, factor: float, bases: dict[str, int]) -> _Units:
 
 def _table() -> _Units:
     second, byte, joule, watt = {"s": 1}, {"byte": 1}, {"joule": 1}, {"watt": 1}
-    byte_prefixes = {**_DECIMAL, **_BINARY, "K": 1e3}
+    byte_prefixes = {**DECIMAL, **BINARY, "K": 1e3}
     return {
         **_prefixed(byte_prefixes, "B Byte Bytes byte bytes", 1.0, byte),
         **_prefixed(byte_prefixes, "b bit bits", 0.125, byte),
@@ -131,12 +121,12 @@ def _table() -> _Units:
         **_named("week weeks wk", WEEK_S, second),
         **_named("month months mo", MONTH_S, second),
         **_named("year years yr y", YEAR_S, second),
-        **_prefixed({**_DECIMAL, "m": 1e-3}, "W", 1.0, watt),
+        **_prefixed({**DECIMAL, "m": 1e-3}, "W", 1.0, watt),
         **_named("watt watts", 1.0, watt),
-        **_prefixed(_DECIMAL, "Wh W-h", HOUR_S, joule),
-        **_prefixed(_DECIMAL, "J", 1.0, joule),
-        **_prefixed(_DECIMAL, "FLOP FLOPs flop", 1.0, {"flop": 1}),
-        **_prefixed(_DECIMAL, "FLOPS", 1.0, {"flop": 1, "s": -1}),
+        **_prefixed(DECIMAL, "Wh W-h", HOUR_S, joule),
+        **_prefixed(DECIMAL, "J", 1.0, joule),
+        **_prefixed(DECIMAL, "FLOP FLOPs flop", 1.0, {"flop": 1}),
+        **_prefixed(DECIMAL, "FLOPS", 1.0, {"flop": 1, "s": -1}),
         **_prefixed({"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}, "Hz", 1.0, {"s": -1}),
         **_named("USD usd $ dollar dollars", 1.0, {"usd": 1}),
         **_named("token tokens tok", 1.0, {"token": 1}),
@@ -173,7 +163,7 @@ def parse(text: str | float, dimension: Dimension, *, bare: bool | None = None) 
     Traceback (most recent call last):
     ValueError: '400 Gbit' is an amount of data, not a data rate; write it like '400 Gbit/s' or '50 GB/s'
     """
-    kind = _KINDS[dimension]
+    kind = KINDS[dimension]
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise ValueError(f"{_shown(text)} is not a quantity; write it like {kind.forms}")  # noqa: TRY004
     if not isinstance(text, str):
@@ -205,11 +195,11 @@ def factor(unit: str, dimension: Dimension) -> float:
     try:
         return _factor(unit.strip(), dimension)
     except ValueError as error:
-        raise ValueError(f"{unit!r} {error}; units like {_KINDS[dimension].forms} are taken") from None
+        raise ValueError(f"{unit!r} {error}; units like {KINDS[dimension].forms} are taken") from None
 
 
 def _bare(value: float, text: str | float, dimension: Dimension, bare: bool | None) -> float:
-    kind = _KINDS[dimension]
+    kind = KINDS[dimension]
     allowed = kind.bare if bare is None else bare
     if not allowed and value != 0:
         raise ValueError(f"{_shown(text)} has no unit; write it like {kind.forms}")
@@ -230,7 +220,7 @@ def _shown(text: object) -> str:
 @lru_cache(maxsize=4096)
 def _factor(unit: str, dimension: Dimension) -> float:
     scale, bases = _expression(unit, dimension)
-    wanted = _KINDS[dimension].bases
+    wanted = KINDS[dimension].bases
     found = tuple(sorted((base, power) for base, power in bases.items() if power))
     if found == wanted or (dimension in ("tokens", "usd") and not found):
         return scale
@@ -247,7 +237,7 @@ def _expression(unit: str, dimension: Dimension) -> tuple[float, dict[str, int]]
         scale = _SCALES[words[0]]
         words = words[1:]
     elif len(words) == 1 and words[0] in ("M", "G", "T") and dimension == "bytes_per_s":
-        return _DECIMAL[words[0]] / 8, {"byte": 1, "s": -1}  # "400G": a link's speed is said in bits
+        return DECIMAL[words[0]] / 8, {"byte": 1, "s": -1}  # "400G": a link's speed is said in bits
     text = re.sub(r"\s*/\s*", "/", " ".join("/" if word == "per" else word for word in words))
     bases: dict[str, int] = {}
     if not text:
@@ -301,115 +291,3 @@ def _described(bases: Exponents) -> str:
     top = " ".join(base if power == 1 else f"{base}^{power}" for base, power in bases if power > 0)
     bottom = " ".join(base if power == -1 else f"{base}^{-power}" for base, power in bases if power < 0)
     return f"in {top or '1'} per {bottom}" if bottom else f"in {top}"
-
-
-def _significant(value: float) -> str:
-    """Three significant digits without exponent, for 1e-4 <= |value| < 1e6."""
-    if value == 0:
-        return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-_Steps: TypeAlias = "list[tuple[float, float, str]]"  # from this size on, in units of, called; ascending
-
-
-def _scaled(value: float, steps: _Steps) -> str:
-    """Value to three digits in the last step that it reaches (the first one below that)."""
-    if not math.isfinite(value):
-        raise ValueError(f"{value} cannot be shown as a quantity")
-    _, size, name = steps[0]
-    for start, step, step_name in steps[1:]:
-        if abs(value) >= start * (1 - 5e-4):  # 999.6 kB would be printed as 1000 kB
-            size, name = step, step_name
-    number = value / size
-    short = 1e-4 <= abs(number) < 999_500 or number == 0
-    return f"{_significant(float(f'{number:.3g}')) if short else f'{number:.3g}'}{name}"
-
-
-def _steps(prefixes: Mapping[str, float], unit: str) -> _Steps:
-    return [(size, size, unit.format(prefix)) for prefix, size in prefixes.items()]
-
-
-_TIME_STEPS: _Steps = [
-    (0, 1e-9, " ns"),
-    (1e-6, 1e-6, " us"),
-    (1e-3, 1e-3, " ms"),
-    (1.0, 1.0, " s"),
-    (2 * MINUTE_S, MINUTE_S, " min"),
-    (2 * HOUR_S, HOUR_S, " h"),
-    (2 * DAY_S, DAY_S, " days"),
-    (2 * YEAR_S, YEAR_S, " years"),
-]
-_COUNT_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "P": 1e15}
-_BYTES = _steps(_DECIMAL, " {}B")
-_BINARY_BYTES = _steps({"": 1.0, **_BINARY}, " {}B")
-_BYTE_RATES = _steps(_DECIMAL, " {}B/s")
-_BIT_RATES = _steps(_DECIMAL, " {}bit/s")
-_POWERS = _steps(_DECIMAL, " {}W")
-_COUNTS = _steps(_COUNT_PREFIXES, "{}")
-_MONEY = _steps(_COUNT_PREFIXES, "{} USD")
-
-
-def format_seconds(value_s: float) -> str:
-    """Time with three significant digits, in the unit that reads best.
-
-    >>> format_seconds(0.01234), format_seconds(90), format_seconds(5400), format_seconds(86400 * 54)
-    ('12.3 ms', '90 s', '90 min', '54 days')
-    """
-    return _scaled(value_s, _TIME_STEPS if value_s else [(0, 1.0, " s")])
-
-
-def format_bytes(value_bytes: float, *, binary: bool = False) -> str:
-    """Amount of data with three significant digits: GB = 1e9 bytes, GiB = 2^30.
-
-    >>> format_bytes(80e9), format_bytes(80e9, binary=True), format_bytes(512)
-    ('80 GB', '74.5 GiB', '512 B')
-    """
-    return _scaled(value_bytes, _BINARY_BYTES if binary else _BYTES)
-
-
-def format_rate(value_bytes_per_s: float, *, bits: bool = False) -> str:
-    """Data rate with three significant digits, in bytes or in bits per second.
-
-    >>> format_rate(50e9), format_rate(50e9, bits=True)
-    ('50 GB/s', '400 Gbit/s')
-    """
-    return _scaled(value_bytes_per_s * 8, _BIT_RATES) if bits else _scaled(value_bytes_per_s, _BYTE_RATES)
-
-
-def format_power(value_w: float) -> str:
-    """Power with three significant digits.
-
-    >>> format_power(10200), format_power(700)
-    ('10.2 kW', '700 W')
-    """
-    return _scaled(value_w, _POWERS)
-
-
-def format_count(value: float) -> str:
-    """Count with three significant digits: k, M, B (1e9), T (1e12).
-
-    >>> format_count(1.4e12), format_count(6738415616), format_count(2048), format_count(12)
-    ('1.4T', '6.74B', '2.05k', '12')
-    """
-    return _scaled(value, _COUNTS)
-
-
-def format_percent(fraction: float) -> str:
-    """Fraction as percent with three significant digits.
-
-    >>> format_percent(0.4629), format_percent(0.2), format_percent(-0.071)
-    ('46.3%', '20%', '-7.1%')
-    """
-    return _scaled(fraction * 100, [(0, 1.0, "%")])
-
-
-def format_usd(value_usd: float) -> str:
-    """Amount of money with three significant digits.
-
-    >>> format_usd(12_345_678), format_usd(0.1234), format_usd(950)
-    ('12.3M USD', '0.123 USD', '950 USD')
-    """
-    return _scaled(value_usd, _MONEY)
