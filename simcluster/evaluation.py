@@ -135,6 +135,10 @@ class Evaluation:
             recompute=layout.recompute if stated else "selective",
             modules=() if stated else tuple(modules),
             precision=layout.precision,
+            ep=layout.ep,
+            etp=layout.etp,
+            expert_shard_ranks=plan.data.expert_shards,
+            imbalance=plan.layer.imbalance,
         )
         capacity = resolved.cluster.node.gpu.memory_bytes
         return memory_report(plan.arch, plan.contents, setup, resolved.family, capacity)

@@ -4,8 +4,10 @@ With n = S·Vp/t logits on a rank (S tokens, Vp padded vocabulary):
 
 | cross entropy | kept until its backward | peak | what is alive at the peak |
 |---|---|---|---|
-| unfused | 4 n | 10 n | bf16 logits 2, their fp32 copy 4, fp32 softmax or gradient 4 |
-| fused | 2 n | 4 n | bf16 logits 2, gradient written in place or beside them 2 (estimate: 2 to 4 by implementation) |
+| unfused | 4 n | 10 n | 16-bit logits 2, their fp32 copy 4, fp32 softmax or gradient 4 |
+| fused | 2 n | 4 n | 16-bit logits 2, gradient written in place or beside them 2 (estimate: 2 to 4 by implementation) |
+
+Logits of four bytes need no copy: unfused 4 n and 8 n, fused 4 n and 8 n.
 
 The kept 4 n and the kept inputs of final norm and head are those of Korthikanti et al. 2022.
 """
@@ -23,14 +25,14 @@ from simcluster.shapes import Architecture, Num
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropy:
-    """Bytes per logit: kept between forward and backward, and alive at the peak."""
+    """Bytes per logit: kept between forward and backward, and alive at the peak, for logits of two and four bytes."""
 
-    saved: float
-    peak: float
+    saved: tuple[float, float]
+    peak: tuple[float, float]
 
 
 CROSS_ENTROPY: Mapping[str, CrossEntropy] = MappingProxyType(
-    {"unfused": CrossEntropy(4.0, 10.0), "fused": CrossEntropy(2.0, 4.0)}
+    {"unfused": CrossEntropy((4.0, 4.0), (10.0, 8.0)), "fused": CrossEntropy((2.0, 4.0), (4.0, 8.0))}
 )
 
 
@@ -55,19 +57,19 @@ def logits(arch: Architecture, tokens: Num, tp: Num = 1, vocab_multiple: int = 1
     return tokens * vocabulary_rows(arch, tp, vocab_multiple)
 
 
-def logits_peak_bytes(count: Num, cross_entropy: str = "unfused") -> Num:
+def logits_peak_bytes(count: Num, cross_entropy: str = "unfused", element_bytes: float = 2.0) -> Num:
     """Bytes alive while the loss of one micro-batch is computed.
 
     >>> round(logits_peak_bytes(1050673152, "unfused") / 1e9, 2), round(logits_peak_bytes(1050673152, "fused") / 1e9, 2)
     (10.51, 4.2)
     """
-    return count * look_up(CROSS_ENTROPY, cross_entropy, "cross entropy").peak
+    return count * look_up(CROSS_ENTROPY, cross_entropy, "cross entropy").peak[element_bytes > 2.0]
 
 
-def logits_saved_bytes(count: Num, cross_entropy: str = "unfused") -> Num:
+def logits_saved_bytes(count: Num, cross_entropy: str = "unfused", element_bytes: float = 2.0) -> Num:
     """Bytes that one micro-batch's loss keeps from its forward to its backward.
 
     >>> logits_saved_bytes(100, "unfused")
     400.0
     """
-    return count * look_up(CROSS_ENTROPY, cross_entropy, "cross entropy").saved
+    return count * look_up(CROSS_ENTROPY, cross_entropy, "cross entropy").saved[element_bytes > 2.0]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simcluster.memory import buffers, head
 from simcluster.memory.activations import embedding_activations, layer_activations
 from simcluster.memory.allocator import segment_slack_bytes
-from simcluster.memory.arrays import total
+from simcluster.memory.arrays import plain, total
+from simcluster.memory.counts import further_kinds, held_kinds
 from simcluster.memory.inflight import chunk_sets, head_sets
 from simcluster.memory.moments import peak_moment
+from simcluster.memory.precision import activation_widths
 from simcluster.memory.recompute import rebuilt, recompute_rules, saved
 from simcluster.memory.setup import MemorySetup
 from simcluster.parallel.stages import ChunkContents
 from simcluster.shapes import Architecture, Num
 from simcluster.timing.software import SoftwareFamily
+from simcluster.workload.layers import LayerKind, layer_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,10 @@ class LayerMemory:
     rebuilt: Num
 
 
-def layer_memory(arch: Architecture, setup: MemorySetup, software: SoftwareFamily) -> LayerMemory:
-    """Activations of one layer under the recompute mode of the setup.
+def layer_memory(
+    arch: Architecture, setup: MemorySetup, software: SoftwareFamily, kind: LayerKind | None = None
+) -> LayerMemory:
+    """Activations of one layer under the recompute mode of the setup; kind is by default the first layer's.
 
     >>> llama = Architecture("llama-7b", 32, 4096, 32, 32, 128, 11008, 32000)
     >>> layer = layer_memory(llama, MemorySetup(sequence=4096, recompute="full"), SoftwareFamily("mine"))
@@ -39,24 +45,49 @@ def layer_memory(arch: Architecture, setup: MemorySetup, software: SoftwareFamil
         setup.tokens,
         setup.sequence,
         setup.tp,
+        kind=kind or layer_kind(arch, 0),
+        cp=setup.cp,
+        etp=setup.etp,
+        context=software.cp_communication,
+        imbalance=setup.imbalance,
         sequence_parallel=setup.sequence_parallel,
         attention=software.attention,
         dropout=software.dropout,
-        fused_norm=software.fused_norm,
         fused_activation=software.fused_activation,
-        element_bytes=setup.element_bytes,
+        widths=activation_widths(setup.precision, software),
     )
     rules = recompute_rules(setup.recompute, setup.modules or software.selective_modules)
     return LayerMemory(saved(activations, rules), rebuilt(activations, rules))
 
 
-def layers_in_flight(chunks: Sequence[ChunkContents], sets: Sequence[Num]) -> Num:
-    """Layers whose saved activations are alive: for each chunk its layers times its sets in flight.
+def layers_in_flight(
+    arch: Architecture, chunks: Sequence[ChunkContents], sets: Sequence[Num], further: Num = 1
+) -> dict[LayerKind, Num]:
+    """Layers whose saved activations are alive, by kind: for each chunk its layers times its sets in flight.
 
-    >>> layers_in_flight([ChunkContents(2), ChunkContents(3)], [7.0, 4.0])
-    26.0
+    `further` are the sets of the layers that predict further tokens, where the stage holds the head.
+
+    >>> llama = Architecture("llama-7b", 32, 4096, 32, 32, 128, 11008, 32000)
+    >>> list(layers_in_flight(llama, [ChunkContents(2), ChunkContents(3)], [7.0, 4.0]).values())
+    [26.0]
     """
-    return total(count * chunk.layers for count, chunk in zip(sets, chunks, strict=True))
+    alive: dict[LayerKind, Num] = {}
+    for count, chunk in zip(sets, chunks, strict=True):
+        kinds = Counter(layer_kind(arch, chunk.first + index) for index in range(chunk.layers))
+        for kind, layers in kinds.items():
+            alive[kind] = alive.get(kind, 0.0) + count * layers
+    for kind in further_kinds(arch, chunks):
+        alive[kind] = alive.get(kind, 0.0) + further
+    return alive
+
+
+def _alive(
+    arch: Architecture, chunks: Sequence[ChunkContents], stage: int, setup: MemorySetup
+) -> tuple[dict[LayerKind, Num], Sequence[Num]]:
+    """Layers in flight by kind, and the sets of each chunk."""
+    sets = chunk_sets(setup.schedule, stage, setup.pp, setup.micro_batches, len(chunks))
+    losses = head_sets(setup.schedule, setup.pp, setup.micro_batches)
+    return layers_in_flight(arch, chunks, sets, losses), sets
 
 
 def saved_activations(
@@ -76,17 +107,22 @@ def saved_activations(
     >>> round(sum(sizes.values()) / 1e9, 2)
     11.25
     """
-    sets = chunk_sets(setup.schedule, stage, setup.pp, setup.micro_batches, len(chunks))
-    layers = layers_in_flight(chunks, sets)
-    parts = {name: size * layers for name, size in layer_memory(arch, setup, software).saved.items()}
+    layers, sets = _alive(arch, chunks, stage, setup)
+    parts: dict[str, Num] = {}
+    for kind, count in layers.items():
+        _add(parts, layer_memory(arch, setup, software, kind).saved, count)
     embedded = total(count * chunk.embedding for count, chunk in zip(sets, chunks, strict=True))
-    outer = embedding_activations(
-        arch, setup.tokens, setup.residual_shards, dropout=software.dropout, element_bytes=setup.element_bytes
-    )
-    parts |= {name: size * embedded for name, size in outer.items()}
+    widths = activation_widths(setup.precision, software)
+    outer = embedding_activations(arch, setup.tokens, setup.residual_shards, dropout=software.dropout, widths=widths)
+    _add(parts, outer, embedded)
     if any(chunk.head for chunk in chunks):
-        parts |= _head_saved(arch, setup, software)
+        _add(parts, _head_saved(arch, setup, software), 1.0)
     return parts
+
+
+def _add(parts: dict[str, Num], more: Mapping[str, Num], times: Num) -> None:
+    for name, size in more.items():
+        parts[name] = parts.get(name, 0.0) + size * times
 
 
 def rounding_bytes(
@@ -97,9 +133,10 @@ def rounding_bytes(
     software: SoftwareFamily,
 ) -> Num:
     """Unused ends of the allocator's segments that hold the saved activations [bytes]."""
-    sets = chunk_sets(setup.schedule, stage, setup.pp, setup.micro_batches, len(chunks))
-    tensors = layer_memory(arch, setup, software).saved.values()
-    return layers_in_flight(chunks, sets) * total(segment_slack_bytes(size) for size in tensors)
+    return total(
+        count * total(segment_slack_bytes(size) for size in layer_memory(arch, setup, software, kind).saved.values())
+        for kind, count in _alive(arch, chunks, stage, setup)[0].items()
+    )
 
 
 def transient_bytes(
@@ -110,19 +147,19 @@ def transient_bytes(
     The temporary weight gradient of the head counts beside all of the logits' bytes, an estimate (grade D): allocations
     that MooreThreads/SimuMax measured are larger by about this than without it.
     """
-    gradients = buffers.weight_gradient_bytes(arch, setup, software)
     moments: list[dict[str, Num]] = []
     if any(chunk.head for chunk in chunks):
-        peak = head.logits_peak_bytes(_logits(arch, setup), _cross_entropy(software))
-        moments.append({"logits": peak, "weight_gradient": gradients["head"]})
-    if any(chunk.layers for chunk in chunks):
-        moments.append(
-            {
-                "recompute": layer_memory(arch, setup, software).rebuilt,
-                "backward": buffers.backward_working_bytes(arch, setup),
-                "weight_gradient": gradients["layer"],
-            }
-        )
+        peak = head.logits_peak_bytes(_logits(arch, setup), _cross_entropy(software), setup.element_bytes)
+        moments.append({"logits": peak, "weight_gradient": buffers.head_gradient_bytes(arch, setup, software)})
+    moments += [
+        {
+            "recompute": layer_memory(arch, setup, software, kind).rebuilt,
+            "backward": buffers.backward_working_bytes(arch, setup, kind),
+            "context_exchange": buffers.context_bytes(arch, setup, software),
+            "weight_gradient": buffers.weight_gradient_bytes(arch, setup, software, kind),
+        }
+        for kind in held_kinds(arch, chunks)
+    ]
     return peak_moment(moments) if moments else {}
 
 
@@ -135,8 +172,19 @@ def _logits(arch: Architecture, setup: MemorySetup) -> Num:
 
 
 def _head_saved(arch: Architecture, setup: MemorySetup, software: SoftwareFamily) -> dict[str, Num]:
-    """Inputs of final norm and head for each micro-batch in flight, and the losses of all but the current one."""
+    """Inputs of final norm and head for each micro-batch in flight, and the losses of all but the current one.
+
+    Every depth of multi-token prediction has a norm and a loss of its own before the same head, norms of the hidden
+    state and of the next token's embedding, and a projection that reads both.
+    """
     sets = head_sets(setup.schedule, setup.pp, setup.micro_batches)
+    losses = 1 + arch.mtp_depth
     inputs = head.head_activations(arch, setup.tokens, setup.residual_shards, setup.element_bytes)
-    losses = (sets - 1) * head.logits_saved_bytes(_logits(arch, setup), _cross_entropy(software))
-    return {name: sets * size for name, size in inputs.items()} | {"head.losses": losses}
+    kept = head.logits_saved_bytes(_logits(arch, setup), _cross_entropy(software), setup.element_bytes)
+    parts = {name: sets * losses * size for name, size in inputs.items()}
+    parts["head.losses"] = plain((sets * losses - 1) * kept)
+    stream = setup.element_bytes * setup.tokens * arch.hidden / setup.residual_shards
+    if arch.mtp_depth:
+        parts["further.norm_inputs"] = 2 * sets * arch.mtp_depth * stream
+        parts["further.projection_input"] = 2 * sets * arch.mtp_depth * stream
+    return parts

@@ -32,29 +32,66 @@ def _dropped(*components: str) -> Recompute:
 
 FULL = Recompute(MappingProxyType({"norms.attention_input": 1.0}), 0.0)
 
-# Names as in NVIDIA/Megatron-LM's recompute modules; "mlp_act" and "every-other-matmul" (the op-level policy of
-# pytorch/torchtitan: results of odd matrix products and of attention are kept) are this project's.
+_ACTIVATIONS = ("mlp.activation", "mlp.activated_gate")
+_ROUTED_ACTIVATIONS = ("moe.activation", "moe.activated_gate")
+_SHARED = ("moe.shared_up", "moe.shared_activation")
+_LATENT_RESULTS = ("attention.query_up", "attention.key_up", "attention.value_up")
+_ATTENTION = (
+    "attention.query",
+    "attention.key_value",
+    "attention.qk_norm_input",
+    "attention.query_down",
+    "attention.query_latent",
+    "attention.kv_down",
+    "attention.kv_latent",
+    "attention.output",
+    "attention.projection_input",
+    "attention.map",
+    "attention.statistics",
+    *_LATENT_RESULTS,
+)
+
+# The op-level policy of pytorch/torchtitan: results of every other matrix product, of attention and of exchanges stay.
+EVERY_OTHER_MATMUL = Recompute(
+    MappingProxyType(
+        {
+            "norms.attention_input": 1.0,
+            "norms.mlp_input": 1.0,  # stands for the second MLP matrix's result, of the same size
+            "attention.query": 1.0,
+            "attention.key_value": 0.5,
+            "attention.query_down": 1.0,
+            "attention.kv_down": 1.0,
+            **dict.fromkeys(_LATENT_RESULTS, 1.0),
+            "attention.output": 1.0,
+            "attention.statistics": 1.0,
+            "mlp.up": 0.5,
+            "moe.router": 1.0,
+            "moe.dispatched": 1.0,
+            "moe.up": 1.0,
+            "moe.output": 1.0,
+            "moe.shared_up": 0.5,
+        }
+    ),
+    0.0,
+)
+
+# Names as in NVIDIA/Megatron-LM's recompute modules; "mlp_act" (every activation of an MLP, experts included),
+# "attention" (all of attention but its input) and "every-other-matmul" are this project's.
 MODULES: Mapping[str, Recompute] = MappingProxyType(
     {
         "core_attn": _dropped("attention.map", "attention.statistics"),
-        "layernorm": _dropped("attention.input", "mlp.input"),
-        "mlp_act": _dropped("mlp.activation", "mlp.activated_gate"),
-        "mlp": _dropped("mlp.up", "mlp.activation", "mlp.activated_gate"),
-        "layer": FULL,
-        "every-other-matmul": Recompute(
-            MappingProxyType(
-                {
-                    "norms.attention_input": 1.0,
-                    "norms.mlp_input": 1.0,  # stands for the second MLP matrix's result, of the same size
-                    "attention.query": 1.0,
-                    "attention.key_value": 0.5,
-                    "attention.output": 1.0,
-                    "attention.statistics": 1.0,
-                    "mlp.up": 0.5,
-                }
-            ),
-            0.0,
+        "attention": _dropped(*_ATTENTION),
+        "mla_up_proj": _dropped(*_LATENT_RESULTS),
+        "layernorm": _dropped(
+            "attention.input", "attention.query_latent", "attention.kv_latent", "mlp.input", "moe.input"
         ),
+        "mlp_act": _dropped(*_ACTIVATIONS, *_ROUTED_ACTIVATIONS, "moe.shared_activation"),
+        "moe_act": _dropped(*_ROUTED_ACTIVATIONS),
+        "mlp": _dropped("mlp.up", *_ACTIVATIONS),
+        "moe": _dropped("moe.router", "moe.dispatched", "moe.up", "moe.output", *_ROUTED_ACTIVATIONS, *_SHARED),
+        "shared_experts": _dropped(*_SHARED),
+        "layer": FULL,
+        "every-other-matmul": EVERY_OTHER_MATMUL,
     }
 )
 

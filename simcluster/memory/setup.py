@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from simcluster.shapes import Num
+import numpy as np
 
-_ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0}
+from simcluster.memory import precision as recipes
+from simcluster.memory.arrays import plain
+from simcluster.shapes import Num
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,12 @@ class MemorySetup:
     sequence_parallel     what is not divided by heads or width is divided by tokens over tp
     sharding              none, zero-1, zero-2, zero-3, fsdp or hsdp
     shard_ranks           ranks that share one set of shards; 0 means dp·cp
+    ep, etp               ranks that experts are spread over, and that each of them is cut over
+    expert_shard_ranks    ranks that share the shards of one set of experts; 0 means as many as hold the same experts,
+                          at most shard_ranks if that is given
+    imbalance             tokens of the busiest expert rank over the mean, >= 1
     recompute, modules    none, full, or selective with the modules that are recomputed (none: the software's)
-    precision             fp32 and tf32 keep activations of four bytes, all others of two
+    precision             fp32, tf32, bf16, fp16, fp8, fp8-block, mxfp8 or nvfp4; see `precision`
     vocab_multiple        the vocabulary is padded to a multiple of this times tp
 
     >>> MemorySetup(tp=8, pp=4, dp=4, micro_batch=1, sequence=4096, micro_batches=32).shards
@@ -45,6 +51,10 @@ class MemorySetup:
     modules: tuple[str, ...] = ()
     precision: str = "bf16"
     vocab_multiple: int = 128
+    ep: Num = 1
+    etp: Num = 1
+    expert_shard_ranks: Num = 0
+    imbalance: Num = 1.0
 
     @property
     def tokens(self) -> Num:
@@ -59,9 +69,21 @@ class MemorySetup:
     @property
     def shards(self) -> Any:
         """Ranks that share one set of shards."""
-        return self.dp * self.cp if isinstance(self.shard_ranks, int) and self.shard_ranks == 0 else self.shard_ranks
+        return self.dp * self.cp if _unset(self.shard_ranks) else self.shard_ranks
+
+    @property
+    def expert_shards(self) -> Any:
+        """Ranks that share the shards of one set of experts: at most the ranks that hold the same ones."""
+        if not _unset(self.expert_shard_ranks):
+            return self.expert_shard_ranks
+        copies = np.maximum(1, np.floor_divide(np.multiply(self.tp * self.dp, self.cp), np.multiply(self.ep, self.etp)))
+        return plain(copies if _unset(self.shard_ranks) else np.minimum(copies, self.shard_ranks))
 
     @property
     def element_bytes(self) -> float:
         """Bytes of an activation's element."""
-        return _ELEMENT_BYTES.get(self.precision, 2.0)
+        return recipes.element_bytes(self.precision)
+
+
+def _unset(ranks: Num) -> bool:
+    return isinstance(ranks, int) and ranks == 0

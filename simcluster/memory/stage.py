@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simcluster.memory import buffers
 from simcluster.memory.allocator import PRIORS, MemoryPriors, communicator_bytes
 from simcluster.memory.arrays import plain, total
+from simcluster.memory.buffers import exchange_buffers
+from simcluster.memory.counts import RankParameters, rank_parameters
 from simcluster.memory.live import rounding_bytes, saved_activations, transient_bytes
-from simcluster.memory.parameters import stage_parameters
+from simcluster.memory.precision import LOW_BYTES, cached_bytes
 from simcluster.memory.setup import MemorySetup
-from simcluster.memory.static import family_states, static_bytes
+from simcluster.memory.static import family_states, static_bytes, strategy
+from simcluster.memory.units import sharding_buffers
 from simcluster.parallel.stages import ChunkContents
 from simcluster.shapes import Architecture, Num
 from simcluster.timing.software import SoftwareFamily
@@ -71,18 +73,40 @@ def grouped(parts: Mapping[str, Num]) -> dict[str, Num]:
     }
 
 
+def state_bytes(counts: RankParameters, setup: MemorySetup, software: SoftwareFamily) -> dict[str, Num]:
+    """Weights, gradients and optimizer states, those of experts apart, and cast copies that stay [bytes].
+
+    Weights that are stored in low precision (with their copy for the backward) replace the 16-bit ones.
+
+    >>> te = SoftwareFamily("te", fp8_weight_cache=True)
+    >>> state_bytes(RankParameters(10.0, 0.0, 2.0, 7.0), MemorySetup(precision="fp8", sharding="none"), te)
+    {'weights': 20.0, 'gradients': 40.0, 'optimizer': 120.0, 'cast_weights': 14.0}
+    """
+    states = family_states(software, setup.precision)
+    parts = static_bytes(counts.dense, states, setup.sharding, setup.shards)
+    experts = static_bytes(counts.experts, states, setup.sharding, setup.expert_shards)
+    parts |= {f"expert_{name}": size for name, size in experts.items() if np.any(size)}
+    if strategy(setup.sharding).gathers_weights:
+        return parts
+    copies = cached_bytes(setup.precision, software)
+    if copies:
+        parts["cast_weights"] = copies * counts.linear
+    if software.fp8_param_gather and setup.precision in LOW_BYTES:
+        stored = np.subtract(counts.linear, counts.experts) * states.weights
+        parts["weights"] = parts["weights"] - stored
+        parts.pop("expert_weights", None)
+    return parts
+
+
 def resident_bytes(
     arch: Architecture, chunks: Sequence[ChunkContents], setup: MemorySetup, software: SoftwareFamily
 ) -> dict[str, Num]:
     """What stays through the step: states and communication buffers [bytes]."""
-    parts = stage_parameters(arch, chunks, setup.tp, setup.vocab_multiple)
-    parameters = total(parts.values())
-    states = static_bytes(parameters, family_states(software, setup.precision), setup.sharding, setup.shards)
-    outer = parts["embedding"] + parts["head"]
+    counts = rank_parameters(arch, chunks, setup)
     return (
-        states
-        | buffers.sharding_buffers(arch, parameters, outer, setup, software)
-        | buffers.exchange_buffers(arch, setup, software)
+        state_bytes(counts, setup, software)
+        | sharding_buffers(arch, chunks, counts, setup, software)
+        | exchange_buffers(arch, setup, software)
     )
 
 
@@ -97,8 +121,8 @@ def stage_memory(
     """Peak memory of one rank of a pipeline stage.
 
     `chunks` are the virtual stages that stage number `stage` (0 .. pp-1) holds. Numbers of `setup` may be arrays; then
-    so are the components. Not modelled: experts, offload, latent attention, the optimizer's own temporaries (fused
-    optimizers have none). Raises InputError for unknown names in `setup`.
+    so are the components. What is zero is left out. Not modelled: offload, static buffers of token dispatchers, the
+    optimizer's own temporaries (fused optimizers have none). Raises InputError for unknown names in `setup`.
 
     >>> gpt = Architecture("gpt-3", 96, 12288, 96, 96, 128, 49152, 50257, gated_ffn=False, norm="layernorm")
     >>> setup = MemorySetup(tp=8, pp=8, micro_batches=64, sharding="none", recompute="selective")
@@ -117,7 +141,13 @@ def stage_memory(
         "workspace": priors.workspace_bytes,
         "allocator_rounding": rounding_bytes(arch, chunks, stage, setup, software),
         "fragmentation": priors.fragmentation * total(moving.values()),
-        "communicators": communicator_bytes((setup.tp, setup.pp, np.multiply(setup.dp, setup.cp)), priors),
+        "communicators": communicator_bytes(_groups(setup), priors),
         "context": priors.context_bytes,
     }
-    return StageMemory(stage, {name: plain(size) for name, size in components.items()})
+    return StageMemory(stage, {name: plain(size) for name, size in components.items() if np.any(size)})
+
+
+def _groups(setup: MemorySetup) -> tuple[Num, ...]:
+    """Ranks of each parallel axis that has communicators of its own."""
+    own_etp = np.where(np.not_equal(setup.etp, setup.tp), setup.etp, 1)
+    return (setup.tp, setup.pp, np.multiply(setup.dp, setup.cp), setup.cp, setup.ep, own_etp)

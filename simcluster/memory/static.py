@@ -61,11 +61,13 @@ class Sharding:
     sharded           states that each rank holds 1/d of
     gathers_weights   weights are gathered unit by unit while they are used
     reduce_buffers    buckets of whole gradients that are alive while the shards are reduced
+    live_parameters   parameters that may stay gathered because they are used again soon
     """
 
     sharded: frozenset[str] = frozenset()
     gathers_weights: bool = False
     reduce_buffers: int = 0
+    live_parameters: float = 0.0
 
 
 _ALL = frozenset({"weights", "gradients", "optimizer"})
@@ -74,7 +76,7 @@ STRATEGIES: Mapping[str, Sharding] = MappingProxyType(
         "none": Sharding(),
         "zero-1": Sharding(frozenset({"optimizer"})),
         "zero-2": Sharding(frozenset({"gradients", "optimizer"}), reduce_buffers=2),
-        "zero-3": Sharding(_ALL, gathers_weights=True),
+        "zero-3": Sharding(_ALL, gathers_weights=True, live_parameters=1e9),  # a default of deepspeedai/DeepSpeed
         "fsdp": Sharding(_ALL, gathers_weights=True),
         "hsdp": Sharding(_ALL, gathers_weights=True),
     }

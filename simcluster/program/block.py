@@ -232,7 +232,9 @@ def _backward_element(weaver: _Weaver, element: Element) -> None:
 def _backward(weaver: _Weaver, elements: Sequence[Element], dropped: Mapping[str, float]) -> None:
     for element in reversed(elements):
         share = dropped.get(element.part, dropped.get(element.name, 0.0))
-        if share:  # its forward was not kept: run it again before its backward
+        if share and element.exchange in ("dispatch", "combine"):  # what experts read has to travel again
+            _experts(weaver, element, element.forward, element.exchange == "dispatch", recompute=True)
+        elif share:  # its forward was not kept: run it again before its backward
             weaver.kernels(element.forward, recompute=True, share=share)
         _backward_element(weaver, element)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simcluster.hardware.cluster import Cluster
-from simcluster.memory.parameters import layer_parameters, stage_parameters
+from simcluster.memory.parameters import further_parameters, layer_parameters, stage_parameters
 from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents, stage_contents
 from simcluster.program.block import ExchangePlan
@@ -19,16 +19,19 @@ from simcluster.workload.elements import Batch, LayerPlan
 from simcluster.workload.layers import layer_kind
 from simcluster.workload.parameters import padded_vocab
 
+_SHARED = ("shared_up", "shared_activation", "shared_down")
+
 # What a framework's recompute module runs again: parts or elements of a layer, with the share of each (names of
 # NVIDIA/Megatron-LM; "every-other-matmul" is the op-level policy of pytorch/torchtitan).
 MODULES: dict[str, dict[str, float]] = {
     "core_attn": {"core_attention": 1.0},
     "layernorm": {"norm": 1.0},
     "mlp_act": {"activation": 1.0},
-    "moe_act": {"activation": 1.0},
+    "moe_act": {"experts_activation": 1.0},
     "mla_up_proj": {"q_up": 1.0, "kv_up": 1.0},
-    "mlp": {"ffn_up": 1.0, "activation": 1.0},
-    "moe": {"experts_up": 1.0, "activation": 1.0, "permute": 1.0},
+    "mlp": {"ffn_up": 1.0, "ffn_activation": 1.0, "ffn_down": 1.0},
+    "moe": dict.fromkeys(("router", "permute", "experts_up", "experts_activation", "experts_down", *_SHARED), 1.0),
+    "shared_experts": dict.fromkeys(_SHARED, 1.0),
     "attention": {"qkv": 1.0, "rotary": 1.0, "core_attention": 1.0},
     "every-other-matmul": {
         "norm": 1.0,
@@ -172,6 +175,7 @@ def _block_parameters(arch: Architecture, layout: Layout) -> tuple[dict[str, flo
             counts[name] = float(sum(parts.values()))
             experts[name] = float(parts.get("experts", 0.0))
     if arch.mtp_depth:
-        counts["mtp"] = counts[BLOCK_OF[layer_kind(arch, arch.layers)]] + 2.0 * arch.hidden**2 / layout.tp
-        experts["mtp"] = experts[BLOCK_OF[layer_kind(arch, arch.layers)]]
+        parts = further_parameters(arch, layout.tp, ep=layout.ep, etp=layout.etp, embedding_here=layout.pp == 1)
+        counts["mtp"] = float(sum(parts.values())) / arch.mtp_depth
+        experts["mtp"] = float(parts.get("experts", 0.0)) / arch.mtp_depth
     return counts, experts

@@ -39,7 +39,7 @@ def expert_elements(arch: Architecture, batch: Batch, plan: LayerPlan) -> tuple[
         _router(arch, routed, plan),
         _permutation("permute", routed * arch.hidden, arch.top_k),
         _grouped("experts_up", rows, width, arch.hidden, arch, plan, "dispatch", sent),
-        _activation(arch, rows * inner),
+        _activation("experts_activation", arch, rows * inner),
         _grouped("experts_down", rows, arch.hidden, inner, arch, plan, "combine", sent),
         _permutation("unpermute", routed * arch.hidden, arch.top_k),
         *_shared(arch, batch, plan),
@@ -48,8 +48,8 @@ def expert_elements(arch: Architecture, batch: Batch, plan: LayerPlan) -> tuple[
 
 
 def _routed_tokens(batch: Batch, plan: LayerPlan) -> Num:
-    """Tokens that one rank routes: its share with sequence parallelism, or if experts are not cut as the rest is."""
-    split = plan.tp if plan.sequence_parallel else plan.etp
+    """Tokens that one rank routes: its share with sequence parallelism, else over the ranks of etp that hold the same ones."""
+    split = plan.tp if plan.sequence_parallel else min(plan.tp, plan.etp)
     return np.asarray(batch.tokens, dtype=float) / split
 
 
@@ -72,12 +72,12 @@ def _permutation(name: str, elements: Num, top_k: int) -> Element:
     return Element(name, (Streaming(name, traffic),), (Streaming(f"{name}_backward", traffic),))
 
 
-def _activation(arch: Architecture, elements: Num) -> Element:
+def _activation(name: str, arch: Architecture, elements: Num) -> Element:
     forward, backward = (6.0, 10.0) if arch.gated_ffn else (4.0, 6.0)
     return Element(
-        "activation",
-        (Streaming("experts_activation", forward * elements),),
-        (Streaming("experts_activation_backward", backward * elements),),
+        name,
+        (Streaming(name, forward * elements),),
+        (Streaming(f"{name}_backward", backward * elements),),
         part="activation",
     )
 
@@ -120,6 +120,6 @@ def _shared(arch: Architecture, batch: Batch, plan: LayerPlan) -> tuple[Element,
     up = (2 if arch.gated_ffn else 1) * inner
     return (
         linear("shared_up", batch.tokens, up, arch.hidden, plan, "column"),
-        _activation(arch, np.asarray(batch.tokens) * inner),
+        _activation("shared_activation", arch, np.asarray(batch.tokens) * inner),
         linear("shared_down", batch.tokens, arch.hidden, inner, plan, "row"),
     )

@@ -167,8 +167,17 @@ def model_flops_of_lengths(arch: Architecture, lengths: NDArray[np.integer], att
 
 _MODES: Mapping[str, tuple[str, ...]] = MappingProxyType({"none": (), "selective": ("core_attn",), "full": ("layer",)})
 RECOMPUTE_MODES = tuple(_MODES)
-RECOMPUTE_MODULES = ("core_attn", "attention", "mlp", "layernorm", "mlp_act", "every-other-matmul", "layer")
-_CONTAINS = MappingProxyType({"layer": frozenset(RECOMPUTE_MODULES) - {"layer"}, "attention": frozenset({"core_attn"})})
+RECOMPUTE_MODULES = (
+    *("core_attn", "attention", "mla_up_proj", "mlp", "moe", "shared_experts"),
+    *("layernorm", "mlp_act", "moe_act", "every-other-matmul", "layer"),
+)
+_CONTAINS = MappingProxyType(
+    {
+        "layer": frozenset(RECOMPUTE_MODULES) - {"layer"},
+        "attention": frozenset({"core_attn", "mla_up_proj"}),
+        "moe": frozenset({"shared_experts"}),
+    }
+)
 
 
 def recompute_modules(recompute: str | Collection[str]) -> tuple[str, ...]:
@@ -224,19 +233,31 @@ def _forward_by_module(arch: Architecture, seq: Num, attention: AttentionFlops) 
     """Forward FLOPs for one token in all layers, by the module that recomputation may run again."""
     core = attention_flops_per_token(arch, seq, attention)
     kinds = [kind.mlp for kind in layer_kinds(arch)] + list(mtp_kinds(arch))
-    linear = mlp = every_other = 0
+    linear = every_other = 0
+    halves = dict.fromkeys(("dense", "moe"), 0)
     for kind, count in Counter(kinds).items():
         layer = layer_parameters(arch, kind)
         linear += count * 2 * (layer.qkv + layer.attention_out)
-        mlp += count * 2 * (layer.matmul - layer.qkv - layer.attention_out)
+        halves[kind] += count * 2 * (layer.matmul - layer.qkv - layer.attention_out)
         every_other += count * 2 * _every_other_matmul(arch, kind)
+    shared = kinds.count("moe") * 2 * (3 if arch.gated_ffn else 2) * arch.hidden * arch.shared_ffn
     return {
         "core_attn": core,
         "attention": core + linear,
-        "mlp": mlp,
+        "mla_up_proj": len(kinds) * 2 * _latent_up(arch),
+        "mlp": halves["dense"],
+        "moe": halves["moe"],
+        "shared_experts": shared,
         "every-other-matmul": every_other,
-        "layer": core + linear + mlp,
+        "layer": core + linear + sum(halves.values()),
     }
+
+
+def _latent_up(arch: Architecture) -> int:
+    """Weights that unfold the latents of query, key and value; 0 without latent attention."""
+    if not arch.kv_rank:
+        return 0
+    return arch.heads * (arch.q_rank * arch.head_dim + arch.kv_rank * (arch.nope_dim + arch.value_dim))
 
 
 def step_flops(

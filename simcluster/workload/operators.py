@@ -63,7 +63,7 @@ def activation(arch: Architecture, tokens: Num, plan: LayerPlan) -> Element:
     forward, backward = (6.0, 10.0) if arch.gated_ffn else (4.0, 6.0)
     extra = 0 if plan.fused_activation else 1  # an unfused bias or product is one more pass
     return Element(
-        "activation",
+        "ffn_activation",
         forward=(Streaming("activation", (forward + 4.0 * extra) * elements, 1 + extra),),
         dgrad=(Streaming("activation_backward", (backward + 4.0 * extra) * elements, 1 + extra),),
         part="activation",

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from simcluster.memory.activations import embedding_activations, layer_activations
 from simcluster.memory.inflight import in_flight_sets
+from simcluster.memory.precision import Widths
 from simcluster.memory.recompute import recompute_rules, saved
 from simcluster.shapes import Architecture
+from simcluster.workload.layers import LayerKind
 
 GIB = 2**30
 
@@ -94,7 +96,7 @@ def test_worked_examples_of_the_flash_form(arch: Architecture, s: int, mb: float
 
 def test_options_add_their_tensors() -> None:
     base = sum(layer_activations(LLAMA_7B, 100, 100).values())
-    unfused = layer_activations(LLAMA_7B, 100, 100, fused_activation=False, fused_norm=False)
+    unfused = layer_activations(LLAMA_7B, 100, 100, fused_activation=False, widths=Widths(norm=4.0))
     assert sum(unfused.values()) - base == 2 * 100 * 11008 + 2 * 2 * 100 * 4096
     normed = layer_activations(replace(LLAMA_8B, qk_norm="head"), 100, 100)
     assert normed["attention.qk_norm_input"] == 2 * 100 * (32 + 8) * 128
@@ -110,3 +112,33 @@ def test_arrays_equal_scalars() -> None:
         for j, t in enumerate([1, 2, 8, 16]):
             one = layer_activations(LLAMA_8B, s, s, t, sequence_parallel=True, attention="unfused", dropout=True)
             assert {name: size[i, j] for name, size in arrays.items()} == one
+
+
+def test_context_parallel_ranks_that_exchange_heads_hold_one_at_least() -> None:
+    def keys(cp: int, context: str) -> float:
+        return layer_activations(LLAMA_8B, 8192 / cp, 8192, 4, cp=cp, context=context)["attention.key_value"]
+
+    assert keys(2, "all-to-all") == keys(2, "p2p")  # eight heads over 4 x 2 ranks
+    assert keys(8, "all-to-all") == 4 * keys(8, "p2p")  # a head for each of 32 ranks
+
+
+def test_attention_over_context_ranks_is_fused() -> None:
+    cp = np.array([1, 2])
+    both = layer_activations(LLAMA_8B, 8192 / cp, 8192, cp=cp, attention="unfused")
+    assert (both["attention.map"] > 0).tolist() == [True, False]
+    assert (both["attention.statistics"] > 0).tolist() == [False, True]
+    assert "attention.map" not in layer_activations(LLAMA_8B, 4096, 8192, cp=2)
+
+
+def test_windows_keep_what_full_attention_keeps() -> None:
+    windowed = replace(LLAMA_8B, window=1024)
+    kept = layer_activations(windowed, 8192, 8192, kind=LayerKind("dense", "window"))
+    assert kept == layer_activations(LLAMA_8B, 8192, 8192)
+
+
+def test_low_precision_narrows_inputs_of_linears_alone() -> None:
+    wide, low = (layer_activations(LLAMA_8B, 512, 512, widths=w) for w in (Widths(), Widths(inputs=1.0)))
+    inputs = ("attention.input", "mlp.input", "mlp.activation")
+    assert all(low[name] == wide[name] / 2 for name in inputs)
+    assert low.pop("attention.projection_input") == wide["attention.output"] / 2
+    assert all(low[name] == wide[name] for name in low if name not in inputs)

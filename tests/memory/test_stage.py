@@ -150,11 +150,12 @@ def test_the_larger_moment_sets_the_peak() -> None:
     middle, last = (stage_memory(LLAMA_70B, [ChunkContents(2, head=h)], 1, setup, MEGATRON) for h in (False, True))
     assert "logits" not in middle.components
     assert middle.components["recompute"] > 0
-    assert (last.components["logits"] > 0) != (last.components["recompute"] > 0)
+    assert ("logits" in last.components) != ("recompute" in last.components)
     huge = replace(LLAMA_70B, vocab=256000)
     parts = stage_memory(huge, [ChunkContents(2, head=True)], 1, setup, MEGATRON).components
     assert parts["logits"] == 10 * 4096 * 256000
-    assert parts["recompute"] == parts["backward"] == 0
+    assert "recompute" not in parts
+    assert "backward" not in parts
 
 
 def test_gpipe_keeps_every_loss() -> None:
@@ -179,7 +180,7 @@ def test_weights_that_stay_gathered() -> None:
     once = single(LLAMA_7B, setup, replace(FSDP, reduce_every_micro_batch=False))
     assert once.components["reduce_buffers"] == 4 * 6738415616
     alone = single(LLAMA_7B, replace(setup, dp=1), FSDP)
-    assert alone.components["gathered_weights"] == alone.components["reduce_buffers"] == 0
+    assert not {"gathered_weights", "reduce_buffers"} & set(alone.components)
 
 
 ARCHS = st.sampled_from([LLAMA_7B, LLAMA_13B, LLAMA_70B, GPT3])
@@ -254,3 +255,117 @@ def test_context_parallel_divides_the_tokens() -> None:
     one, two = (single(LLAMA_7B, MemorySetup(cp=cp, sequence=4096)) for cp in (1, 2))
     assert activations(one) == 2 * activations(two)
     assert one.components["logits"] == 2 * two.components["logits"]
+
+
+MIXTRAL = Architecture("mixtral", 32, 4096, 32, 8, 128, 14336, 32000, experts=8, top_k=2, expert_ffn=14336)
+V2 = Architecture(
+    "v2", 60, 5120, 128, 128, 192, 12288, 102400, experts=160, top_k=6, expert_ffn=1536, shared_ffn=3072,
+    dense_layers=1, q_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128, mtp_depth=1,
+)  # fmt: skip
+SPARSE = st.sampled_from([MIXTRAL, V2])
+SHARDING = st.sampled_from(["none", "zero-1", "zero-2", "zero-3", "fsdp", "hsdp"])
+
+
+def all_states(memory: StageMemory) -> float:
+    return sum(size for name, size in memory.components.items() if name.removeprefix("expert_") in STATES)
+
+
+def kept(memory: StageMemory) -> float:
+    return sum(size for name, size in memory.components.items() if name.startswith("activations_"))
+
+
+@given(SPARSE, POWER, SHARDING, st.booleans())
+def test_states_never_grow_with_expert_ranks(arch: Architecture, ep: int, sharding: str, parallel: bool) -> None:
+    """Over ep experts are spread instead of sharded: what ZeRO leaves whole shrinks, the rest stays."""
+    setup = MemorySetup(tp=2, dp=32, ep=ep, sharding=sharding, sequence_parallel=parallel)
+    here, more = (single(arch, replace(setup, ep=ranks)) for ranks in (ep, 2 * ep if ep < 8 else ep))
+    assert all_states(more) <= all_states(here) * (1 + 1e-12)
+    assert kept(more) == kept(here)
+    assert more.components["expert_optimizer"] <= here.components["expert_optimizer"]
+
+
+@given(SPARSE, POWER, SHARDING, st.sampled_from(["p2p", "all-gather", "all-to-all"]))
+def test_more_context_ranks_keep_no_more(arch: Architecture, cp: int, sharding: str, context: str) -> None:
+    software = replace(MEGATRON, cp_communication=context)
+    setup = MemorySetup(dp=8, ep=2, sequence=8192, sharding=sharding)
+    here, more = (single(arch, replace(setup, cp=ranks), software) for ranks in (cp, 2 * cp))
+    assert all_states(more) <= all_states(here)
+    assert kept(more) < kept(here)
+
+
+@given(SPARSE, st.sampled_from([1, 2, 4, 8, 16]), SHARDING)
+def test_more_shards_hold_no_more(arch: Architecture, shards: int, sharding: str) -> None:
+    setup = MemorySetup(dp=32, ep=4, sharding=sharding)
+    here, more = (single(arch, replace(setup, shard_ranks=ranks)) for ranks in (shards, 2 * shards))
+    assert all_states(more) <= all_states(here)
+    alone = single(arch, replace(setup, shard_ranks=1))
+    assert all_states(alone) == pytest.approx(all_states(single(arch, replace(setup, sharding="none"))), rel=1e-14)
+
+
+@given(SPARSE, st.sampled_from([(1, 1), (2, 1), (2, 2), (4, 4), (8, 1)]), st.sampled_from(["zero-1", "fsdp"]))
+def test_experts_over_ranks_of_a_stage_hold_the_optimizer_once(
+    arch: Architecture, layout: tuple[int, int], sharding: str
+) -> None:
+    """Fully sharded states of experts, over all ranks, are those of all experts."""
+    ep, etp = layout
+    tp, dp = 4, 32
+    memory = single(arch, MemorySetup(tp=tp, dp=dp, ep=ep, etp=etp, sharding=sharding))
+    layers = arch.layers - arch.dense_layers + arch.mtp_depth
+    everything = 12 * layers * arch.experts * 3 * arch.hidden * arch.expert_ffn
+    assert tp * dp * memory.components["expert_optimizer"] == pytest.approx(everything, rel=1e-12)
+
+
+def test_low_precision_weights_stay_beside_or_instead_of_the_others() -> None:
+    setup = MemorySetup(dp=8, sharding="zero-1", precision="fp8")
+    wide, cached, stored = (
+        single(LLAMA_7B, setup, replace(MEGATRON, fp8_weight_cache=cache, fp8_param_gather=gather)).components
+        for cache, gather in ((False, False), (True, False), (True, True))
+    )
+    linear = 32 * (4 * 4096**2 + 3 * 4096 * 11008)
+    assert "cast_weights" not in wide
+    assert cached["cast_weights"] == stored["cast_weights"] == 2 * linear
+    assert cached["weights"] - stored["weights"] == 2 * linear
+    assert stored["weights"] == 2 * (6738415616 - linear)
+    assert cached["activations_mlp"] < wide["activations_mlp"]
+    mixed = single(MIXTRAL, setup, replace(MEGATRON, fp8_param_gather=True)).components
+    assert "expert_weights" not in mixed
+    assert mixed["expert_gradients"] == 4 * 32 * 8 * 3 * 4096 * 14336
+
+
+def test_32_bit_training_doubles_what_16_bits_keep() -> None:
+    half, full = (single(LLAMA_7B, MemorySetup(dp=8, pp=1, precision=name)) for name in ("bf16", "tf32"))
+    statistics = 4 * 2048 * 32 * 32
+    assert kept(full) == 2 * (kept(half) - statistics) + statistics
+    assert full.components["weights"] == 2 * half.components["weights"]
+    assert full.components["logits"] == 8 * 2048 * 32000
+
+
+def test_fp32_weights_that_stay_whole_have_their_cast() -> None:
+    parts = single(LLAMA_7B, MemorySetup(dp=8, sharding="none"), FSDP).components
+    assert parts["cast_weights"] == 2 * 32 * (4 * 4096**2 + 3 * 4096 * 11008)
+
+
+def test_zero_components_are_left_out() -> None:
+    parts = single(LLAMA_7B, MemorySetup()).components
+    assert all(size > 0 for size in parts.values())
+    assert not {"pipeline_buffers", "tensor_buffers", "context_exchange", "expert_weights", "communicators"} & set(
+        parts
+    )
+    arrays = single(LLAMA_7B, MemorySetup(tp=np.array([1, 2]))).components
+    assert (arrays["tensor_buffers"] > 0).tolist() == [False, True]
+
+
+def test_arrays_of_expert_and_context_ranks_equal_scalars() -> None:
+    ep, cp, dp, tp = np.array([1, 4, 8]), np.array([1, 2, 4]), np.array([8, 8, 16]), np.array([1, 2, 8])
+    setup = MemorySetup(tp=tp, pp=2, dp=dp, cp=cp, ep=ep, etp=tp, micro_batches=8, sharding="fsdp", precision="fp8")
+    contents = stage_contents(60, 2)
+    software = replace(FSDP, cp_communication="all-to-all", accumulate_in_gemm=False, attention="unfused")
+    arrays = memory_report(V2, contents, setup, software, 80e9)
+    for i in range(3):
+        axes = {"tp": tp, "dp": dp, "cp": cp, "ep": ep, "etp": tp}
+        one = replace(setup, **{name: int(values[i]) for name, values in axes.items()})
+        scalar = memory_report(V2, contents, one, software, 80e9)
+        for many, few in zip(arrays.stages, scalar.stages):
+            for name in set(many.components) | set(few.components):
+                size = np.broadcast_to(many.components[name], 3)[i]
+                assert size == pytest.approx(few.components.get(name, 0.0), rel=1e-13, abs=1e-6), name

@@ -247,6 +247,22 @@ DEEPSEEK_V3 = Architecture(
     "deepseek-v3", 61, 7168, 128, 128, 192, 18432, 129280, experts=256, top_k=8, expert_ffn=2048, shared_ffn=2048,
     dense_layers=3, router_bias=True, q_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128,
 )  # fmt: skip
+def test_modules_of_deepseek_v3_by_hand():
+    """58 layers of experts and 3 dense ones; a token passes 8 routed experts, the shared one and the router."""
+    h, f = 7168, 2048
+
+    def again(*modules):
+        return flops.recompute_flops_per_token(DEEPSEEK_V3, 4096, CAUSAL, list(modules))
+
+    assert again("mlp") == 3 * 2 * 3 * h * 18432
+    assert again("shared_experts") == 58 * 2 * 3 * h * f
+    assert again("moe") == 58 * 2 * (9 * 3 * h * f + 256 * h)
+    assert again("mla_up_proj") == 61 * 2 * 128 * (1536 * 192 + 512 * (128 + 128))
+    assert again("moe", "shared_experts") == again("moe")
+    assert again("attention", "mla_up_proj") == again("attention")
+    assert again("layer") == again("attention", "mlp", "moe")
+
+
 windows = st.builds(
     lambda window, kind, every: {"window": window, "window_kind": kind, "full_every": every},
     st.integers(1, 300),
@@ -339,7 +355,7 @@ def test_full_recompute_of_mixed_layers_runs_every_layer_once_more():
         depths = arch.mtp_depth
         outside = 2 * (1 + depths) * head_parameters(arch) + 2 * depths * 2 * arch.hidden**2
         assert again == pytest.approx(flops.forward_flops_per_token(arch, 4096, CAUSAL) - outside, rel=1e-12)
-        parts = flops.recompute_flops_per_token(arch, 4096, CAUSAL, ["attention", "mlp"])
+        parts = flops.recompute_flops_per_token(arch, 4096, CAUSAL, ["attention", "mlp", "moe"])
         assert parts == pytest.approx(again, rel=1e-12)
         half = flops.recompute_flops_per_token(arch, 4096, CAUSAL, "full", (arch.layers + depths) / 2)
         assert half == pytest.approx(again / 2)

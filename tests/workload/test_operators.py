@@ -89,7 +89,7 @@ def test_sequence_parallel_splits_what_is_between_the_linears():
     )
     for name in ("input_norm", "attention_residual"):
         assert split[name].forward[0].bytes * 8 == whole[name].forward[0].bytes
-    assert split["activation"].forward[0].bytes == whole["activation"].forward[0].bytes
+    assert split["ffn_activation"].forward[0].bytes == whole["ffn_activation"].forward[0].bytes
 
 
 def test_arrays_broadcast_over_micro_batches():
