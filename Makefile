@@ -1,5 +1,5 @@
 # Thin names for the scripts; each sets up .venv by itself.
-.PHONY: demo test check slow docs bench build
+.PHONY: demo test check slow docs schemas bench build
 
 demo:
 	@python3 scripts/demo.py
@@ -16,6 +16,10 @@ slow:
 docs:
 	@python3 scripts/environment.py dev
 	@.venv/bin/python scripts/docs.py
+
+schemas:
+	@python3 scripts/environment.py dev
+	@.venv/bin/python scripts/schemas.py
 
 bench:
 	@python3 scripts/environment.py dev

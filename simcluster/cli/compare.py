@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from simcluster.cli.options import answer, common, tell
+from simcluster.cli.options import FORMATS, answer, answer_page, common, tell
 
 
 @click.command()
 @click.argument("candidates", nargs=-1, required=True)
 @click.option("--what-if", "what_ifs", multiple=True, help="Also compare with a what-if of the files (repeatable).")
-@common(("table", "json"))
+@common(FORMATS)
 def compare(
     candidates: tuple[str, ...],
     what_ifs: tuple[str, ...],
@@ -30,9 +30,9 @@ def compare(
     simcluster compare examples/llama-1-33b-64xh100.yaml --what-if roce-200 --what-if roce-200-one-nic
     """
     from simcluster.hardware.catalogue import Catalogue
-    from simcluster.reports.layout import Page
+    from simcluster.reports.compare_page import compare_blocks
+    from simcluster.reports.csv import record_csv
     from simcluster.reports.records import comparison_record, to_json
-    from simcluster.reports.terminal import compare_page
     from simcluster.study import compare as compare_candidates
     from simcluster.study import load_candidates
 
@@ -40,9 +40,9 @@ def compare(
     named = load_candidates(candidates, sets, what_ifs)
     comparison = compare_candidates(named, Catalogue.load(hardware_db), seed)
     tell(note for _, loaded in named for note in loaded.notes)
-    if format_ == "json":
-        record = comparison_record(comparison)
-        record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"], "seed": seed}
-        answer(to_json(record), output)
-    else:
-        answer(compare_page(comparison, Page.for_output(output)), output)
+    if format_ in ("json", "csv"):
+        record = comparison_record(comparison, time.perf_counter() - started, seed)
+        answer(to_json(record) if format_ == "json" else record_csv(record), output)
+        return
+    title = " against ".join(one.name for one in comparison.candidates)
+    answer_page(title, lambda page: compare_blocks(comparison, page), format_, output)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from simcluster.cli.options import answer, common
+from simcluster.cli.options import FORMATS, answer, answer_page, common
 
 
 @click.command()
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option("--resolved", is_flag=True, help="With catalogue values, defaults and assumptions settled.")
-@common(("table", "json"))
+@common(FORMATS)
 def show(
     scenario: Path,
     resolved: bool,
@@ -29,12 +29,17 @@ def show(
     """
     del seed
     from simcluster.hardware.catalogue import Catalogue
+    from simcluster.reports.csv import write
     from simcluster.reports.records import to_json
-    from simcluster.reports.resolved import file_values, resolved_record, resolved_table
+    from simcluster.reports.resolved import file_values, resolved_blocks, resolved_record, resolved_rows
     from simcluster.resolve import resolve
     from simcluster.scenario import load
 
     loaded = load(scenario, sets=sets)
     values = resolve(loaded, Catalogue.load(hardware_db)).values if resolved else file_values(loaded)
-    text = to_json(resolved_record(values)) if format_ == "json" else resolved_table(values, loaded.notes)
-    answer(text, output)
+    if format_ == "json":
+        answer(to_json(resolved_record(values)), output)
+    elif format_ == "csv":
+        answer(write(("path", "value", "origin"), resolved_rows(values)), output)
+    else:
+        answer_page(loaded.scenario.name, lambda _: resolved_blocks(values, loaded.notes), format_, output)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from simcluster.cli.options import answer, common, tell
+from simcluster.cli.options import FORMATS, answer, answer_page, common, tell
 
 
 @click.command()
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option("--what-if", "what_if", help="Apply one of the file's what-ifs.")
-@common(("table", "json"))
+@common(FORMATS)
 def simulate(
     scenario: Path,
     what_if: str | None,
@@ -31,18 +31,18 @@ def simulate(
     """
     from simcluster.evaluation import evaluate
     from simcluster.hardware.catalogue import Catalogue
-    from simcluster.reports.layout import Page
+    from simcluster.reports.csv import record_csv
     from simcluster.reports.records import evaluation_record, to_json
-    from simcluster.reports.terminal import simulate_page
+    from simcluster.reports.step_page import simulate_blocks
     from simcluster.scenario import load
 
     started = time.perf_counter()
     loaded = load(scenario, sets=sets, what_if=what_if)
     evaluation = evaluate(loaded, Catalogue.load(hardware_db))
     tell(loaded.notes)
-    if format_ == "json":
-        record = evaluation_record(evaluation)
-        record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"], "seed": seed}
-        answer(to_json(record), output)
-    else:
-        answer(simulate_page(evaluation, Page.for_output(output)), output)
+    if format_ in ("json", "csv"):
+        record = evaluation_record(evaluation, None, seed)
+        record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"]}
+        answer(to_json(record) if format_ == "json" else record_csv(record), output)
+        return
+    answer_page(evaluation.name, lambda page: simulate_blocks(evaluation, page), format_, output)

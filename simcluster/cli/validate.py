@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simcluster.cli.options import answer
+from simcluster.cli.options import FORMATS, answer, answer_page, coloured
 from simcluster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ _PATIENCE_S = 0.5
 )
 @click.option("--trust", help="Only rows of these grades of trust, like A,B.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes [default: as many as it pays].")
-@click.option(
-    "--format", "format_", type=click.Choice(("table", "json", "markdown")), default="table", show_default=True
-)
+@click.option("--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the answer to a file.")
 @click.option(
     "--hardware-db",
@@ -43,6 +41,7 @@ _PATIENCE_S = 0.5
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder whose entries extend or override the catalogue.",
 )
+@coloured
 def validate(
     csv: Path | None,
     kind: str,
@@ -70,7 +69,7 @@ def validate(
     results, complete = _collect(judged_rows(rows, workers, hardware_db), len(rows))
     if not complete:
         click.echo(f"interrupted: {len(results)} of {len(rows)} rows are done", err=True)
-    answer(_text(kind, results, format_, output, time.perf_counter() - started), output)
+    _answer(kind, results, format_, output, time.perf_counter() - started)
     return 0 if complete else INTERRUPTED
 
 
@@ -81,13 +80,23 @@ def _rows(csv: Path | None, split: str | None, trust: str | None) -> Sequence[Pu
 
     rows = shipped_rows() if csv is None else read_published(csv)
     wanted = split or ("test" if csv is None else "all")
-    grades = {part.strip().upper() for part in trust.split(",")} if trust else None
-    return [
+    grades = {part.strip().upper() for part in (trust or "").split(",") if part.strip()}
+    chosen = [
         row
         for row in rows
         if (wanted == "all" or row.result.split.lower() == wanted)
-        and (grades is None or row.result.trust.upper() in grades)
+        and (not grades or row.result.trust.upper() in grades)
     ]
+    if rows and not chosen:
+        asked = " and ".join(text for text in (split and f"--split {split}", trust and f"--trust {trust}") if text)
+        there = ", ".join(f"{row.result.split or 'none'}/{row.result.trust or 'none'}" for row in _kinds(rows))
+        raise UsageError(f"{asked}: no row is like that; the table has split/trust {there}")
+    return chosen
+
+
+def _kinds(rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    """One row of each split and trust."""
+    return list({(row.result.split, row.result.trust): row for row in rows}.values())
 
 
 def _collect(results: Iterable[RowResult], total: int) -> tuple[list[RowResult], bool]:
@@ -108,15 +117,16 @@ def _collect(results: Iterable[RowResult], total: int) -> tuple[list[RowResult],
     return finished, True
 
 
-def _text(kind: str, results: Sequence[RowResult], format_: str, output: Path | None, seconds: float) -> str:
-    from simcluster.reports.layout import Page
+def _answer(kind: str, results: Sequence[RowResult], format_: str, output: Path | None, seconds: float) -> None:
     from simcluster.reports.records import to_json
-    from simcluster.reports.validation import validation_markdown, validation_page, validation_record
+    from simcluster.reports.validation import validation_blocks, validation_csv, validation_record
 
     if format_ == "json":
         record = validation_record(kind, results)
         record["meta"] = {"seconds": seconds, **record["meta"]}
-        return to_json(record)
-    if format_ == "markdown":
-        return validation_markdown(kind, results)
-    return validation_page(kind, results, Page.for_output(output))
+        answer(to_json(record), output)
+    elif format_ == "csv":
+        answer(validation_csv(results), output)
+    else:
+        title = f"Predictions against published figures: {kind}"
+        answer_page(title, lambda page: validation_blocks(kind, results, page), format_, output)

@@ -6,49 +6,70 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import simcluster
 from simcluster.evaluation import ENGINE, Evaluation
 from simcluster.memory.report import MemoryReport
+from simcluster.reports.record_types import (
+    CandidateRecord,
+    CompareRecord,
+    DeltaRecord,
+    MemoryRecord,
+    MetaRecord,
+    SimulateRecord,
+    StepRecord,
+)
 from simcluster.scenario import digest, to_dict
-from simcluster.study import Comparison
+from simcluster.study import Candidate, Comparison
 
 SCHEMA_VERSION = "1"
 
 
-def evaluation_record(evaluation: Evaluation, seconds: float | None = None) -> dict[str, Any]:
+def evaluation_record(evaluation: Evaluation, seconds: float | None = None, seed: int | None = None) -> SimulateRecord:
     """One evaluation; `seconds` is how long it took to compute."""
-    resolved = evaluation.resolved
+    resolved, confidence = evaluation.resolved, evaluation.confidence
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": to_dict(resolved.scenario),
         "engine": ENGINE,
         "assumptions": [{"path": a.path, "value": _plain(a.value), "why": a.why} for a in resolved.assumptions],
         "not_modelled": list(resolved.unmodelled),
-        "step": asdict(evaluation.step),
+        "step": cast("StepRecord", asdict(evaluation.step)),
         "waterfall": [{"component": name, "time_s": time} for name, time in evaluation.waterfall.items()],
         "memory": memory_record(evaluation.memory),
-        "confidence": {
-            "grade": evaluation.confidence.grade,
-            "low_s": evaluation.confidence.low_s,
-            "high_s": evaluation.confidence.high_s,
-        },
-        "meta": {
-            **({} if seconds is None else {"seconds": seconds}),
-            "version": simcluster.__version__,
-            "hash": digest(resolved.scenario),
-        },
+        "confidence": {"grade": confidence.grade, "low_s": confidence.low_s, "high_s": confidence.high_s},
+        "meta": meta_record(seconds, seed, digest(resolved.scenario)),
     }
 
 
-def memory_record(report: MemoryReport) -> dict[str, Any]:
+def meta_record(seconds: float | None = None, seed: int | None = None, hash_: str | None = None) -> MetaRecord:
+    """How an answer was made; what is None is left out.
+
+    >>> sorted(meta_record(0.1, seed=3))
+    ['seconds', 'seed', 'version']
+    """
+    meta: MetaRecord = {"version": simcluster.__version__}
+    if seconds is not None:
+        meta = {"seconds": seconds, **meta}
+    if hash_ is not None:
+        meta["hash"] = hash_
+    if seed is not None:
+        meta["seed"] = seed
+    return meta
+
+
+def memory_record(report: MemoryReport) -> MemoryRecord:
     """Peak memory of each stage."""
     return {
         "fits": bool(report.fits),
         "peak_bytes": float(report.peak_bytes),
         "capacity_bytes": float(report.capacity_bytes),
-        "kinds": {name: float(size) for name, size in report.kinds.items()},
+        "kinds": {
+            "allocated": float(report.kinds["allocated"]),
+            "reserved": float(report.kinds["reserved"]),
+            "device": float(report.kinds["device"]),
+        },
         "stages": [
             {
                 "stage": stage.stage,
@@ -60,26 +81,31 @@ def memory_record(report: MemoryReport) -> dict[str, Any]:
     }
 
 
-def comparison_record(comparison: Comparison, seconds: float | None = None) -> dict[str, Any]:
+def comparison_record(comparison: Comparison, seconds: float | None = None, seed: int | None = None) -> CompareRecord:
     """A comparison."""
+    verdict = comparison.verdict
     return {
         "schema_version": SCHEMA_VERSION,
         "baseline": comparison.baseline.name,
-        "candidates": [
-            {
-                "name": one.name,
-                "evaluation": evaluation_record(one.evaluation),
-                "delta": {metric: asdict(delta) for metric, delta in one.delta.items()},
-            }
-            for one in comparison.candidates
-        ],
+        "candidates": [_candidate(one) for one in comparison.candidates],
         "verdict": {
-            **asdict(comparison.verdict),
-            "flips_if": list(comparison.verdict.flips_if),
-            "settle_with": list(comparison.verdict.settle_with),
+            "choice": verdict.choice,
+            "sentence": verdict.sentence,
+            "why": verdict.why,
+            "flips_if": list(verdict.flips_if),
+            "settle_with": list(verdict.settle_with),
+            "better_lever": verdict.better_lever,
         },
         "notes": list(comparison.notes),
-        "meta": {**({} if seconds is None else {"seconds": seconds}), "version": simcluster.__version__},
+        "meta": meta_record(seconds, seed),
+    }
+
+
+def _candidate(one: Candidate) -> CandidateRecord:
+    return {
+        "name": one.name,
+        "evaluation": evaluation_record(one.evaluation),
+        "delta": {metric: cast("DeltaRecord", asdict(delta)) for metric, delta in one.delta.items()},
     }
 
 

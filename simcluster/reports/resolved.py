@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from simcluster.reports.layout import aligned
+from simcluster.reports.blocks import Block, Column, Table, Words
 from simcluster.resolve import stated_values
 from simcluster.scenario import Loaded
+from simcluster.units import format_bytes, format_rate, format_seconds
+
+_QUANTITIES: tuple[tuple[re.Pattern[str], Callable[[float], str]], ...] = (
+    (re.compile(r"\.(link|nic_rate)$"), lambda value: format_rate(value, bits=True)),
+    (re.compile(r"_bytes_per_s$"), format_rate),
+    (re.compile(r"_bytes(_per_rank)?$"), format_bytes),
+    (re.compile(r"[a-z]_s$"), format_seconds),
+)
 
 
 def file_values(loaded: Loaded) -> dict[str, tuple[Any, str]]:
@@ -20,16 +29,33 @@ def resolved_record(values: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
     return {path: {"value": value, "origin": origin} for path, (value, origin) in sorted(values.items())}
 
 
-def resolved_table(values: Mapping[str, tuple[Any, str]], notes: Sequence[str] = ()) -> str:
+def resolved_blocks(values: Mapping[str, tuple[Any, str]], notes: Sequence[str] = ()) -> list[Block]:
     """For reading: path, value, origin."""
-    rows = [("value", "is", "from")]
-    rows += [(path, _text(value), origin) for path, (value, origin) in sorted(values.items()) if value is not None]
-    return "\n".join([aligned(rows), *(f"note: {note}" for note in notes)])
+    rows = tuple(
+        (path, value_text(value, path), origin) for path, (value, origin) in sorted(values.items()) if value is not None
+    )
+    table = Table((Column("value"), Column("is"), Column("from")), rows)
+    return [table, *(Words((f"note: {note}",)) for note in notes)]
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
+def value_text(value: Any, path: str = "") -> str:
+    """A value as a reader expects it, with a unit where its path tells one.
+
+    >>> value_text(0.1 + 0.2), value_text(("a", "b")), value_text([]), value_text(True)
+    ('0.3', 'a, b', 'none', 'True')
+    >>> value_text(2.5e10, "cluster.fabric.link"), value_text(6e-6, "training.software.host_issue_s")
+    ('200 Gbit/s', '6 us')
+    """
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_text, value)) or "none"
-    return str(value)
+        return ", ".join(map(value_text, value)) or "none"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    show = next((show for ending, show in _QUANTITIES if ending.search(path)), None)
+    if show is not None:
+        return show(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def resolved_rows(values: Mapping[str, tuple[Any, str]]) -> Iterable[tuple[str, Any, str]]:
+    """For CSV: path, value, origin."""
+    return ((path, value, origin) for path, (value, origin) in sorted(values.items()))

@@ -1,14 +1,16 @@
-"""Predictions against published figures: as data, as a page, as Markdown."""
+"""Predictions against published figures: as data, as rows, as blocks of a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import cast
 
-import simcluster
-from simcluster.reports.layout import Page, aligned
-from simcluster.reports.records import SCHEMA_VERSION
+from simcluster.reports.blocks import Block, Column, Points, Table, Words
+from simcluster.reports.csv import write
+from simcluster.reports.layout import Page
+from simcluster.reports.record_types import ErrorsRecord, GroupRecord, RowRecord, SummaryRecord, ValidateRecord
+from simcluster.reports.records import SCHEMA_VERSION, meta_record
 from simcluster.units import format_count, format_percent, format_seconds
 from simcluster.validate.records import RowResult
 from simcluster.validate.summary import Errors, Group, Summary, summarise
@@ -16,70 +18,68 @@ from simcluster.validate.training import SOFTWARE_DEFAULTS
 
 _WORST = 10
 _SOURCE_WIDTH = 60
-_HEADER = ("", "rows", "median", "mean", "p90", "bias", "in 80% band", "half-width")
+_FIGURES = ("rows", "median", "mean", "p90", "bias", "in 80% band", "half-width")
+_FLOOR = (*_FIGURES, "floor median")
+_WORST_COLUMNS = ("model", "GPUs", "GPU", "published", "predicted", "error", "grade")
 _GROUPS = ("by_gpu", "by_source", "by_split", "by_trust", "by_precision", "by_kind")
+_OPEN = "What the worst rows do not state, and what was taken instead:"
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table under a title; the first column is flush left."""
-
-    title: str
-    rows: Sequence[Sequence[str]]
-
-
-def validation_record(kind: str, results: Sequence[RowResult]) -> dict[str, Any]:
+def validation_record(kind: str, results: Sequence[RowResult]) -> ValidateRecord:
     """Rows and summary as plain data."""
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": kind,
-        "rows": [asdict(row) | {"skipped_because": row.skipped_because or None} for row in results],
+        "rows": [_row_record(row) for row in results],
         "summary": summary_record(summarise(results)),
-        "meta": {"version": simcluster.__version__},
+        "meta": meta_record(),
     }
 
 
-def summary_record(summary: Summary) -> dict[str, Any]:
+def _row_record(row: RowResult) -> RowRecord:
+    plain = asdict(row) | {"skipped_because": row.skipped_because or None, "assumed": list(row.assumed)}
+    return cast("RowRecord", plain)
+
+
+def summary_record(summary: Summary) -> SummaryRecord:
     """A summary as plain data."""
-    groups = {name: _group_records(getattr(summary, name)) for name in _GROUPS}
-    return {
+    plain = {
         **asdict(summary.errors),
         "skipped": dict(summary.skipped),
         "naive_floor": asdict(summary.naive_floor),
         "order_accuracy": summary.order_accuracy,
         "order_pairs": summary.order_pairs,
-        **groups,
+        **{name: _group_records(getattr(summary, name)) for name in _GROUPS},
     }
+    return cast("SummaryRecord", plain)
 
 
-def _group_records(groups: Mapping[str, Group]) -> dict[str, Any]:
-    return {name: asdict(one.errors) | {"naive_floor": asdict(one.naive_floor)} for name, one in groups.items()}
+def _group_records(groups: Mapping[str, Group]) -> dict[str, GroupRecord]:
+    return {name: _group_record(one) for name, one in groups.items()}
 
 
-def validation_page(kind: str, results: Sequence[RowResult], page: Page) -> str:
+def _group_record(group: Group) -> GroupRecord:
+    errors = cast("ErrorsRecord", asdict(group.errors))
+    return {**errors, "naive_floor": cast("ErrorsRecord", asdict(group.naive_floor))}
+
+
+def validation_csv(results: Sequence[RowResult]) -> str:
+    """The rows as CSV, keys as in JSON; what was assumed is one cell."""
+    rows = [_row_record(row) for row in results]
+    header = list(RowRecord.__annotations__)
+    return write(header, ([_cell(row.get(key)) for key in header] for row in rows))
+
+
+def _cell(value: object) -> object:
+    return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def validation_blocks(kind: str, results: Sequence[RowResult], page: Page) -> list[Block]:
     """Summary first with the floor beside it, then by GPU and by source, then the worst rows."""
     summary = summarise(results)
-    parts = [_sentence(kind, summary)]
-    parts += [f"{section.title}\n{aligned(section.rows, _right(section))}" for section in _sections(summary, results)]
-    parts += ["\n".join(_worst_notes(results, f"  {page.star} "))]
-    return "\n\n".join(part for part in parts if part)
-
-
-def validation_markdown(kind: str, results: Sequence[RowResult]) -> str:
-    """The same as Markdown."""
-    summary = summarise(results)
-    parts = [f"# Predictions against published figures: {kind}", _sentence(kind, summary)]
-    for section in _sections(summary, results):
-        head, *body = [[cell.replace("|", "\\|") for cell in row] for row in section.rows]
-        rule = ["---"] + ["---:"] * (len(head) - 1)
-        table = "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
-        parts.append(f"## {section.title}\n\n{table}")
-    parts.append("\n".join(_worst_notes(results, "* ")))
-    return "\n\n".join(part for part in parts if part)
-
-
-def _right(section: Section) -> tuple[int, ...]:
-    return tuple(range(1, len(section.rows[0])))
+    blocks: list[Block] = [Words((_sentence(kind, summary),), "strong"), *_tables(summary, results)]
+    notes = _worst_notes(results)
+    return [*blocks, Points(_OPEN, notes, page.star)] if notes else blocks
 
 
 def _sentence(kind: str, summary: Summary) -> str:
@@ -97,20 +97,25 @@ def _sentence(kind: str, summary: Summary) -> str:
     return f"{text}. Error is predicted over published time, minus 1; bias above zero: predicted too slow."
 
 
-def _sections(summary: Summary, results: Sequence[RowResult]) -> list[Section]:
-    whole = [_HEADER, _line("all rows", summary.errors), _line("  naive floor", summary.naive_floor)]
+def _tables(summary: Summary, results: Sequence[RowResult]) -> list[Table]:
+    whole = [_line("all rows", summary.errors), _line("  naive floor", summary.naive_floor)]
     whole += [_line(f"  {name}", one.errors) for name, one in summary.by_kind.items()]
     whole += [_line(f"  {name}", one.errors) for name, one in summary.by_precision.items()]
     whole += [_line(f"  trust {name}", one.errors) for name, one in summary.by_trust.items()]
     whole += [_line(f"  {name} rows", one.errors) for name, one in summary.by_split.items()]
     found = [
-        Section("Errors", whole),
-        Section("By GPU", _beside_floor(summary.by_gpu)),
-        Section("By source", _beside_floor(summary.by_source)),
-        Section("Worst rows", _worst_table(results)),
-        Section("Skipped", [("why", "rows"), *((why, str(count)) for why, count in summary.skipped.items())]),
+        _table("Errors", _FIGURES, whole),
+        _table("By GPU", _FLOOR, _beside_floor(summary.by_gpu)),
+        _table("By source", _FLOOR, _beside_floor(summary.by_source)),
+        _table("Worst rows", _WORST_COLUMNS, _worst_rows(results)),
+        _table("Skipped", ("rows",), [(why, str(count)) for why, count in summary.skipped.items()]),
     ]
-    return [section for section in found if len(section.rows) > 1]
+    return [table for table in found if table.rows]
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
+    """A table whose first column, under the title, is flush left."""
+    return Table((Column(title), *(Column(name, "right") for name in columns)), tuple(rows))
 
 
 def _line(name: str, errors: Errors) -> tuple[str, ...]:
@@ -121,11 +126,7 @@ def _line(name: str, errors: Errors) -> tuple[str, ...]:
 
 
 def _beside_floor(groups: Mapping[str, Group]) -> list[tuple[str, ...]]:
-    header = (*_HEADER, "floor median")
-    return [
-        header,
-        *((*_line(name, one.errors), _percent(one.naive_floor.median_absolute_error)) for name, one in groups.items()),
-    ]
+    return [(*_line(name, one.errors), _percent(one.naive_floor.median_absolute_error)) for name, one in groups.items()]
 
 
 def _short(name: str) -> str:
@@ -143,8 +144,8 @@ def _worst(results: Iterable[RowResult]) -> list[RowResult]:
     return sorted(judged, key=lambda row: -abs(row.error or 0.0))[:_WORST]
 
 
-def _worst_table(results: Iterable[RowResult]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [("row", "model", "GPUs", "GPU", "published", "predicted", "error", "grade")]
+def _worst_rows(results: Iterable[RowResult]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
     for row in _worst(results):
         figures = (_figure(row.published, row.unit), _figure(row.predicted, row.unit), _percent(row.error, sign=True))
         rows.append((_short(row.id), _short(row.model), str(row.n_gpus or ""), row.gpu, *figures, row.grade))
@@ -157,15 +158,14 @@ def _figure(value: float | None, unit: str) -> str:
     return format_seconds(value) if unit == "s" else f"{format_count(value)} {unit}"
 
 
-def _worst_notes(results: Iterable[RowResult], bullet: str) -> list[str]:
+def _worst_notes(results: Iterable[RowResult]) -> tuple[str, ...]:
     """What the worst rows leave open; what all of them do stands first, once. Defaults of software go by its name."""
     notes = [(row.id or row.model, [_brief(line) for line in row.assumed]) for row in _worst(results)]
     if not any(lines for _, lines in notes):
-        return []
+        return ()
     shared = [line for line in notes[0][1] if all(line in lines for _, lines in notes)]
-    found = ["What the worst rows do not state, and what was taken instead:"]
-    found += [f"{bullet}all: {line}" for line in shared]
-    return found + [f"{bullet}{name}: {line}" for name, lines in notes for line in lines if line not in shared]
+    own = [f"{name}: {line}" for name, lines in notes for line in lines if line not in shared]
+    return (*(f"all: {line}" for line in shared), *own)
 
 
 def _brief(line: str) -> str:

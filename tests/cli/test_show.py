@@ -40,3 +40,10 @@ def test_the_table(say, scenario):
     assert said.code == 0
     assert re.search(r"^cluster.nodes +2 +\S+small.yaml:5:3$", said.out, re.MULTILINE)
     assert not re.search(r"\w+\(\w+=", said.out)  # no dump of an object
+
+
+def test_csv_and_markdown(say, scenario):
+    rows = say("show", scenario, "--format", "csv").out.splitlines()
+    assert rows[0] == "path,value,origin"
+    assert f"cluster.nodes,2,{scenario}:5:3" in rows
+    assert f"| cluster.nodes | 2 | {scenario}:5:3 |" in say("show", scenario, "--format", "markdown").out.splitlines()

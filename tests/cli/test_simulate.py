@@ -127,7 +127,7 @@ def test_the_page_names_every_part(say, scenario, record):
     assert said.err == ""
     for component in [one["component"] for one in record["waterfall"]]:
         assert re.search(rf"^{component} ", said.out, re.MULTILINE)
-    assert re.search(r"^\d+ inputs stated, \d+ assumed", said.out, re.MULTILINE)
+    assert re.search(r"^\d+ of \d+ inputs stated; \d+ assumed", said.out, re.MULTILINE)
 
 
 def test_the_engine_is_named(record):

@@ -1,6 +1,10 @@
 """Values with their origins, for machine and reader."""
 
-from simcluster.reports.resolved import file_values, resolved_record, resolved_table
+import pytest
+
+from simcluster.reports.layout import Page
+from simcluster.reports.resolved import file_values, resolved_blocks, resolved_record, value_text
+from simcluster.reports.terminal import render
 from simcluster.scenario import load_text
 
 TEXT = """\
@@ -28,13 +32,30 @@ def test_record_is_sorted():
 
 
 def test_table_reads_well():
-    table = resolved_table(
-        {"x": (0.1 + 0.2, "a"), "y": (("core_attn", "mlp"), "b"), "z": ([], "default"), "none": (None, "c")}, ["mind"]
-    )
-    assert table.splitlines() == [
+    values = {"x": (0.1 + 0.2, "a"), "y": (("core_attn", "mlp"), "b"), "z": ([], "default"), "none": (None, "c")}
+    assert render(resolved_blocks(values, ["mind"]), Page()).splitlines() == [
         "value  is              from",
         "x      0.3             a",
         "y      core_attn, mlp  b",
         "z      none            default",
+        "",
         "note: mind",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("cluster.fabric.link", 2.5e10, "200 Gbit/s"),
+        ("training.software.host_issue_s", 6e-6, "6 us"),
+        ("training.software.bucket_bytes", 1.6e8, "160 MB"),
+        ("training.software.bucket_bytes_per_rank", 4e6, "4 MB"),
+        ("cluster.nodes", 4, "4"),
+        ("training.precision", "bf16", "bf16"),
+        ("training.software.overlap_p2p", True, "True"),
+        ("training.tokens", 1400000000000, "1400000000000"),
+        ("acquire.own.residual", 0.2, "0.2"),
+    ],
+)
+def test_units_where_the_path_tells_them(path, value, text):
+    assert value_text(value, path) == text

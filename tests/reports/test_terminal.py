@@ -1,98 +1,94 @@
-"""Pages for reading."""
+"""Blocks as text."""
 
 import re
 
+import click
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simcluster.reports import terminal
+from simcluster.reports.blocks import Cell, Column, Points, Table, Words
 from simcluster.reports.layout import Page
-from simcluster.scenario import load_mapping, to_dict
-from simcluster.study import compare
+from simcluster.reports.terminal import clean, render
 
-ASCII = Page(bar="#", dash="-")
-
-
-@pytest.fixture(scope="module")
-def pair(run, catalogue):
-    def loaded(name, **cluster):
-        plain = to_dict(run().resolved.scenario)
-        return name, load_mapping({**plain, "name": name, "cluster": {**plain["cluster"], **cluster}})
-
-    return compare([loaded("one"), loaded("two", fabric="tcp-10")], catalogue)
-
-
-def test_headline_states_job_speed_and_memory(run):
-    evaluation = run()
-    job, speed, memory = terminal.headline(evaluation, ASCII).splitlines()
-    assert job == ("base: inline on 16 GPUs (2 x dgx-a100-80gb, ib-hdr-200), tp 2 pp 2 dp 4, 16 micro-batches of 1")
-    assert "80% interval" in speed
-    assert "grade" in speed
-    assert "MFU" in speed
-    assert memory.startswith("It fits in memory: ")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({}, "It fits in memory"), ({"training": {"sequence_length": 262144, "global_batch": 8}}, "It does not fit")],
+WIDE = Table(
+    (Column("what"), Column("s", "point"), Column("", shown="roomy"), Column("means")),
+    (
+        ("ideal", "12.5", "#####", "as fast as the datasheet says that it could be"),
+        ("data_parallel", "0.0216", "#", "gradient reduction that nothing hides"),
+        ("", "0", "", ""),
+    ),
 )
-def test_memory_sentence(run, change, words):
-    assert terminal.memory_sentence(run(change)).startswith(words)
 
 
-def test_waterfall_shares_are_those_of_the_step(run):
-    evaluation = run()
-    rows = terminal.waterfall_table(evaluation, ASCII).splitlines()
-    shares = [float(re.search(r"([0-9.e-]+)%", row)[1]) for row in rows[1:]]
-    assert sum(shares[:-1]) == pytest.approx(100, abs=0.5)
-    assert shares[-1] == 100
-    assert rows[1].startswith("ideal")
-    assert rows[-1].startswith("step")
-    for row, share in zip(rows[1:-1], shares):
-        assert row.count("#") == round(24 * share / 100)
+def test_points_meet():
+    lines = render([WIDE], Page()).splitlines()
+    assert lines[1].index(".") == lines[2].index(".")
+    assert lines[3].index("0") == lines[1].index(".") - 1
 
 
-def test_rounding_is_not_shown_as_a_loss(run):
-    """Without a pipeline the bubble is a difference of equal sums."""
-    for change in ({"training": {"parallelism": {"tp": tp, "pp": 1}}} for tp in (1, 2, 4, 8)):
-        table = terminal.waterfall_table(run(change), ASCII)
-        assert re.search(r"^pipeline_bubble +0 s +0% ", table, re.MULTILINE)
+@pytest.mark.parametrize("width", [None, 120, 80, 60, 50])
+def test_nothing_is_lost_at_any_width(width):
+    text = render([WIDE], Page(width=width))
+    if width is not None:
+        assert max(map(len, text.splitlines())) <= width
+    words = {word for row in WIDE.rows for cell in (row[0], row[1], row[3]) for word in cell.split()}
+    assert words <= set(text.split())
 
 
-def test_memory_table_adds_up(run):
-    rows = terminal.memory_table(run()).splitlines()[1:]
-    sizes = {row.rsplit(maxsplit=1)[0].strip(): float(row.split()[-1]) for row in rows}
-    parts = sum(size for name, size in sizes.items() if not name.startswith("total"))
-    assert parts == pytest.approx(sizes["total (device)"], abs=0.01 * len(sizes))
+def test_a_bar_gives_way_first():
+    needed = max(len(line) for line in render([WIDE], Page()).splitlines())
+    assert "#####" in render([WIDE], Page(width=needed))
+    narrow = render([WIDE], Page(width=needed - 1))
+    assert "#" not in narrow
+    assert len(narrow.splitlines()) == 4  # no cell had to be wrapped
 
 
-def test_coverage_counts_and_names(run):
-    text = terminal.coverage(run({"training": {"software": {"family": "nobody-knows", "date": "2024-06"}}}), ASCII)
-    stated, assumed = map(int, re.match(r"(\d+) inputs stated, (\d+) assumed", text).groups())
-    assert stated == 19  # single values of the base scenario, without the family that none knows
-    assert assumed > 20
-    assert "training.software.family = generic: 'nobody-knows' matches no known framework" in text
-    text = terminal.coverage(run({"facility": {"pue": 1.3}, "cluster": {"spares": 1}}), ASCII)
-    assert "stated without effect so far: facility, cluster.spares" in text
+def test_many_columns_go_below_each_other():
+    names = [f"candidate-{index}" for index in range(6)]
+    table = Table((Column("figure"), *(Column(name, "right") for name in names)), (("GPUs", *("1234567",) * 6),))
+    text = render([table], Page(width=40))
+    parts = text.split("\n\n")
+    assert len(parts) > 1
+    assert all("figure" in part for part in parts)
+    assert all(re.search(r"^GPUs ", part, re.MULTILINE) for part in parts)
+    assert text.count("1234567") == 6
+    assert max(map(len, text.splitlines())) <= 40
 
 
-def test_compare_page_marks_what_grew(pair):
-    page = terminal.compare_page(pair, ASCII)
-    assert page.splitlines()[0].startswith("Take one: ")
-    causes = terminal.causes_table(pair, ASCII).splitlines()
-    assert causes[0].split() == ["where", "a", "step", "goes", "one", "two"]
-    marks = {row.split()[0]: row for row in causes[1:]}
-    assert re.search(r"= [0-9.]+ (ms|s|us)$", marks["ideal"])
-    assert re.search(r"\+ [0-9.]+ (ms|s|us)$", marks["pipeline_messages"])
+def test_a_pipe_gets_whole_lines():
+    sentence = "word " * 60
+    assert render([Words((sentence,))], Page()).count("\n") == 0
+    assert max(map(len, render([Words((sentence,))], Page(width=70)).splitlines())) <= 70
 
 
-def test_figures_are_those_of_the_evaluations(pair):
-    table = terminal.figures_table(pair, ASCII)
-    row = next(line for line in table.splitlines() if line.startswith("against the first"))
-    relative = pair.candidates[1].delta["step_time_s"].relative
-    assert row.split()[-2] == "="
-    assert float(row.split()[-1].strip("+%")) == pytest.approx(100 * relative, rel=0.01)
+def test_lists_hang():
+    text = render([Points("Open:", ("one two three four five six seven eight",))], Page(width=24))
+    assert text.splitlines() == ["Open:", "  * one two three four", "    five six seven eight"]
 
 
-def test_pages_are_ascii_when_they_must_be(run, pair):
-    assert terminal.simulate_page(run(), ASCII).isascii()
-    assert terminal.compare_page(pair, ASCII).isascii()
+STYLED = [
+    Words(("Take b.", "Why: because."), "strong"),
+    Table((Column("a"), Column("b", "right")), (("x", Cell("+ 1", "bad")), ("y", Cell("- 1", "good")))),
+]
+
+
+def test_colour_decorates_and_says_nothing_else():
+    plain, coloured = render(STYLED, Page()), render(STYLED, Page(colour=True))
+    assert "\x1b" not in plain
+    assert coloured.count("\x1b[31m") == coloured.count("\x1b[32m") == 1
+    assert click.unstyle(coloured) == plain
+
+
+@given(st.text(max_size=40), st.booleans())
+def test_names_steer_neither_terminal_nor_layout(name, colour):
+    blocks = [Words((name,)), Table((Column(name), Column("n")), ((name, "1"), ("x", name)))]
+    text = click.unstyle(render(blocks, Page(colour=colour)))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+    assert len(text.split("\n")) == 5
+    assert "\n" not in clean(name)
+
+
+def test_wide_characters_keep_columns_straight():
+    table = Table((Column("模型"), Column("n")), (("ab", "1"), ("größe", "2")))
+    assert render([table], Page()).splitlines() == ["模型   n", "ab     1", "größe  2"]

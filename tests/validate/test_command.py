@@ -1,4 +1,5 @@
 import json
+from csv import DictReader as csv_lines
 
 import pytest
 
@@ -48,8 +49,17 @@ def test_json_of_a_users_table(csv, capsys):
 def test_trust_and_split_filter(csv, capsys):
     _, out = answer(capsys, csv, "--format", "json", "--workers", 1, "--trust", "b")
     assert [row["id"] for row in json.loads(out.out)["rows"]] == ["two"]
-    _, out = answer(capsys, csv, "--workers", 1, "--split", "fit")
-    assert out.out.startswith("No row")
+    code, out = answer(capsys, csv, "--workers", 1, "--split", "fit")
+    assert (code, out.out) == (2, "")
+    assert "--split fit: no row is like that; the table has split/trust none/A, none/B" in out.err
+
+
+def test_csv_has_a_line_for_each_row(csv, capsys):
+    _, out = answer(capsys, csv, "--workers", 1, "--format", "csv")
+    lines = list(csv_lines(out.out.splitlines()))
+    assert [line["id"] for line in lines] == ["one", "two", "three"]
+    assert float(lines[0]["error"]) == pytest.approx(float(lines[0]["predicted"]) / float(lines[0]["published"]) - 1)
+    assert lines[2]["skipped_because"] and not lines[2]["error"]
 
 
 def test_table_and_markdown(csv, capsys, tmp_path):

@@ -1,0 +1,100 @@
+"""Rows of a comparison: one figure of every candidate, in one unit, with its change against the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from simcluster.reports.blocks import Style
+from simcluster.reports.figures import BINARY, COUNTS, PERCENT, TIMES, Scale, change, digits, in_one_unit
+from simcluster.reports.layout import Page
+from simcluster.study import Candidate, Comparison
+
+_CHANGED = 1e-3  # relative change from which colour shows that it is better or worse
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: texts and relative changes of every candidate.
+
+    changes   None where there is no figure to compare
+    better    1: more is better, -1: less is, 0: neither
+    compared  whether a text that differs is marked as changed
+    """
+
+    label: str
+    texts: Sequence[str]
+    changes: Sequence[float | None]
+    better: Literal[-1, 0, 1] = 0
+    compared: bool = True
+
+    def style(self, index: int) -> Style:
+        """Good or bad, if the change of a candidate is either."""
+        relative = self.changes[index] if index < len(self.changes) else None
+        if not relative or not self.better or abs(relative) < _CHANGED:
+            return ""
+        return "good" if (relative > 0) == (self.better > 0) else "bad"
+
+
+def result_rows(comparison: Comparison, page: Page) -> list[Row]:
+    """Headline figures in the order in which they are asked for."""
+    rows = [
+        _words("GPUs", comparison, lambda one: str(one.evaluation.resolved.cluster.gpus)),
+        _words("fabric", comparison, _fabric),
+        _words("layout", comparison, _layout),
+        _figures("step time", comparison, lambda one: one.evaluation.step.time_s, TIMES, -1),
+        _interval(comparison, page),
+        _difference(comparison, page),
+        _figures("tokens/s", comparison, lambda one: one.evaluation.step.tokens_per_s, COUNTS, 1),
+        _figures("tokens/s/GPU", comparison, lambda one: one.evaluation.step.tokens_per_s_per_gpu, COUNTS, 1),
+        _figures("MFU", comparison, lambda one: one.evaluation.step.mfu, PERCENT, 1),
+        _figures("peak memory", comparison, lambda one: float(one.evaluation.memory.peak_bytes), BINARY, 0),
+        _words("fits", comparison, lambda one: "yes" if one.evaluation.memory.fits else "NO"),
+        _words("grade", comparison, lambda one: one.evaluation.confidence.grade),
+    ]
+    return rows
+
+
+def _words(label: str, comparison: Comparison, text: Callable[[Candidate], str]) -> Row:
+    texts = [text(one) for one in comparison.candidates]
+    return Row(label, texts, [None] * len(texts))
+
+
+def _figures(
+    label: str, comparison: Comparison, value: Callable[[Candidate], float], scale: Scale, better: Literal[-1, 0, 1]
+) -> Row:
+    values = [value(one) for one in comparison.candidates]
+    unit, texts = in_one_unit(values, scale)
+    return Row(f"{label}, {unit}" if unit else label, texts, [one / values[0] - 1 for one in values], better)
+
+
+def _interval(comparison: Comparison, page: Page) -> Row:
+    """80 % intervals of the step times."""
+    steps = [one.evaluation.step for one in comparison.candidates]
+    unit, flat = in_one_unit([end for step in steps for end in (step.time_s_p10, step.time_s_p90)], TIMES)
+    texts = [f"{low} {page.dash} {high}" for low, high in zip(flat[::2], flat[1::2])]
+    return Row(f"80% interval, {unit}", texts, [None] * len(texts), compared=False)
+
+
+def _difference(comparison: Comparison, page: Page) -> Row:
+    """80 % intervals of the differences of step times, under common draws, and how likely they are below zero."""
+    base = comparison.baseline.evaluation.step.time_s
+    texts = [""]
+    for one in comparison.candidates[1:]:
+        delta = one.delta["step_time_s"]
+        sure = digits(100 * delta.probability_better)
+        texts.append(f"{change(delta.low / base)} {page.dash} {change(delta.high / base)}, faster: {sure}%")
+    return Row("difference, 80%", texts, [None] * len(texts), compared=False)
+
+
+def _fabric(one: Candidate) -> str:
+    network = one.evaluation.resolved.machine.network
+    return f"{network.fabric} x{network.nics_per_node}" if network.protocol != "none" else "none"
+
+
+def _layout(one: Candidate) -> str:
+    layout = one.evaluation.resolved.layout
+    virtual = f" v{layout.virtual_stages}" if layout.virtual_stages > 1 else ""
+    more = "".join(f" {axis}{size}" for axis, size in (("cp", layout.cp), ("ep", layout.ep)) if size > 1)
+    return f"tp{layout.tp} pp{layout.pp}{virtual} dp{layout.dp}{more} mb{layout.micro_batch}"

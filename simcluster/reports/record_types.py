@@ -1,0 +1,283 @@
+"""The form of JSON answers, key by key. The shipped JSON Schemas are made from these types.
+
+Numbers are SI, with the unit in the key; a part that an answer does not have is absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import NotRequired, TypedDict
+
+Record = TypeVar("Record", bound=type)
+Single: TypeAlias = bool | int | float | str | None
+
+
+def _described(record: Record) -> Record:
+    """The text under a key is its description in the schema; other keys are refused."""
+    return with_config(ConfigDict(use_attribute_docstrings=True, extra="forbid"))(record)
+
+
+@_described
+class AssumptionRecord(TypedDict):
+    """A value that nobody stated."""
+
+    path: str
+    """Dotted path, as --set takes it where it is an input."""
+    value: Single | list[Single]
+    why: str
+    """Why this value, and its source where it has one."""
+
+
+@_described
+class StepRecord(TypedDict):
+    """One training step."""
+
+    time_s: float
+    time_s_p10: float
+    """Lower end of the 80 % interval."""
+    time_s_p90: float
+    """Upper end of the 80 % interval."""
+    tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    model_tflops_per_gpu: float
+    """Model FLOPs, without recompute, per second and GPU, in 1e12."""
+    mfu: float
+    """Model FLOPs over dense peak, 0 to 1."""
+    hfu: float
+    """Executed FLOPs, with recompute, over dense peak, 0 to 1."""
+    flops_convention: str
+    bound_by: str
+    """Component of the waterfall with the largest loss."""
+
+
+@_described
+class CauseRecord(TypedDict):
+    """One entry of the waterfall; all of them sum to the step time."""
+
+    component: str
+    time_s: float
+
+
+@_described
+class KindsRecord(TypedDict):
+    """Peak of the fullest stage, in bytes, as three tools would measure it."""
+
+    allocated: float
+    """What tensors take."""
+    reserved: float
+    """What the framework's allocator holds."""
+    device: float
+    """What the device has given away."""
+
+
+@_described
+class StageRecord(TypedDict):
+    """Memory of one pipeline stage."""
+
+    stage: int
+    peak_bytes: float
+    components: dict[str, float]
+    """Bytes by component at the peak; they sum to it."""
+
+
+@_described
+class MemoryRecord(TypedDict):
+    """Peak memory of a GPU."""
+
+    fits: bool
+    peak_bytes: float
+    """Of the fullest stage."""
+    capacity_bytes: float
+    """What a framework can see."""
+    kinds: KindsRecord
+    stages: list[StageRecord]
+
+
+@_described
+class ConfidenceRecord(TypedDict):
+    """How sure the step time is."""
+
+    grade: str
+    """A measured on this hardware, B interpolated, C extrapolated, D datasheet or prior."""
+    low_s: float
+    """Lower end of the 80 % interval."""
+    high_s: float
+    """Upper end of the 80 % interval."""
+
+
+@_described
+class MetaRecord(TypedDict):
+    """How the answer was made."""
+
+    seconds: NotRequired[float]
+    """Time that it took; the only figure that differs from run to run."""
+    version: str
+    """Version of simcluster."""
+    hash: NotRequired[str]
+    """SHA-256 of the scenario in SI units."""
+    seed: NotRequired[int]
+    """Seed of the draws behind intervals of differences."""
+
+
+@_described
+class SimulateRecord(TypedDict):
+    """Answer of `simulate`, and a candidate's evaluation in `compare`."""
+
+    schema_version: str
+    scenario: dict[str, Any]
+    """The scenario with its defaults, in SI units; it can be run again as it stands."""
+    engine: str
+    assumptions: list[AssumptionRecord]
+    not_modelled: list[str]
+    """What was stated and nothing computes."""
+    step: StepRecord
+    waterfall: list[CauseRecord]
+    memory: MemoryRecord
+    confidence: ConfidenceRecord
+    meta: MetaRecord
+
+
+@_described
+class DeltaRecord(TypedDict):
+    """A candidate against the baseline, in the unit of the metric, under draws common to both."""
+
+    value: float
+    """Candidate minus baseline."""
+    relative: float
+    """Candidate over baseline, minus 1."""
+    low: float
+    """Lower end of the 80 % interval of the difference."""
+    high: float
+    """Upper end of the 80 % interval of the difference."""
+    probability_better: float
+    """That the candidate's figure is the lower one; 0.5 where they are the same."""
+
+
+@_described
+class CandidateRecord(TypedDict):
+    """One candidate."""
+
+    name: str
+    evaluation: SimulateRecord
+    delta: dict[str, DeltaRecord]
+    """By metric: step_time_s, s_per_million_tokens, gpu_s_per_million_tokens."""
+
+
+@_described
+class VerdictRecord(TypedDict):
+    """The decision in words."""
+
+    choice: str | None
+    """Name of a candidate; null when none is clearly better."""
+    sentence: str
+    why: str
+    flips_if: list[str]
+    settle_with: list[str]
+    """What to measure to be sure."""
+    better_lever: str
+    """What would gain more than choosing between the candidates."""
+
+
+@_described
+class CompareRecord(TypedDict):
+    """Answer of `compare`."""
+
+    schema_version: str
+    baseline: str
+    """Name of the first candidate."""
+    candidates: list[CandidateRecord]
+    verdict: VerdictRecord
+    notes: list[str]
+    """Why figures may not be comparable."""
+    meta: MetaRecord
+
+
+@_described
+class RowRecord(TypedDict):
+    """A row of a table of published figures, predicted or skipped; null where there is no figure."""
+
+    id: str
+    source: str
+    split: str
+    trust: str
+    gpu: str
+    n_gpus: int | None
+    published: float | None
+    """In `unit`."""
+    predicted: float | None
+    """In `unit`."""
+    unit: str
+    low: float | None
+    """Lower end of the 80 % interval of the prediction."""
+    high: float | None
+    """Upper end of the 80 % interval of the prediction."""
+    error: float | None
+    """Predicted over published, minus 1."""
+    grade: str
+    assumed: list[str]
+    """What the row left open, as "path = value: why"."""
+    skipped_because: str | None
+    """Null for a judged row."""
+    floor: float | None
+    """What the naive floor predicts, in `unit`."""
+    precision: str
+    kind: str
+    """dense or moe."""
+    model: str
+    layers: int
+    tokens: float
+    """Tokens of a step, 0 where unknown."""
+
+
+@_described
+class ErrorsRecord(TypedDict):
+    """Figures of relative errors (predicted over published, minus 1); null where there is nothing to average."""
+
+    count: int
+    median_absolute_error: float | None
+    mean_absolute_error: float | None
+    p90_absolute_error: float | None
+    mean_error: float | None
+    """Signed: above zero, predictions are too slow on average."""
+    coverage: float | None
+    """Share of rows whose published figure lies in the 80 % interval."""
+    median_half_width: float | None
+    """Of the 80 % intervals, over the prediction."""
+
+
+@_described
+class GroupRecord(ErrorsRecord):
+    """Rows that share something, beside the naive floor on the same rows."""
+
+    naive_floor: ErrorsRecord
+
+
+@_described
+class SummaryRecord(GroupRecord):
+    """All rows of a table."""
+
+    skipped: dict[str, int]
+    """Rows by reason."""
+    order_accuracy: float | None
+    """Share of pairs of layouts of one job put in the right order."""
+    order_pairs: int
+    by_gpu: dict[str, GroupRecord]
+    by_source: dict[str, GroupRecord]
+    by_split: dict[str, GroupRecord]
+    by_trust: dict[str, GroupRecord]
+    by_precision: dict[str, GroupRecord]
+    by_kind: dict[str, GroupRecord]
+
+
+@_described
+class ValidateRecord(TypedDict):
+    """Answer of `validate`."""
+
+    schema_version: str
+    kind: str
+    """training, memory, collectives, gemm, attention or diagnose."""
+    rows: list[RowRecord]
+    summary: SummaryRecord
+    meta: MetaRecord
