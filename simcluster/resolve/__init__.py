@@ -10,6 +10,7 @@ from simcluster.hardware.cluster import Cluster
 from simcluster.parallel.mesh import AXES, axis_group
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
+from simcluster.resolve.compatibility import check_compatibility
 from simcluster.resolve.expert_parallel import expert_groups
 from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
 from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
@@ -49,11 +50,13 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     trail = Trail(loaded.origins)
     for path, value in stated_values(loaded).items():
         trail.state(path, value, str(loaded.origins[path]))
-    arch = look_up_model(scenario, trail)
+    arch = look_up_model(loaded, catalogue, trail)
     cluster = look_up_cluster(scenario, catalogue, trail)
     if cluster is not None:
         trail.take(cluster.assumptions)
     family = resolve_software(scenario, cluster.node.gpu.generation if cluster else "", trail)
+    if cluster is not None:
+        check_compatibility(scenario, cluster, family, trail)
     check_plan(scenario, arch, trail)
     if arch is None or cluster is None:
         trail.stop()

@@ -7,33 +7,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simcluster.program.compression import Compression
+from simcluster.resolve.batch import settle_batch, settle_length
 from simcluster.resolve.expert_parallel import expert_degrees, expert_imbalance
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
-from simcluster.scenario.checks import MOST_PADDING, padded_heads, product_finding
+from simcluster.scenario.findings import (
+    LAYOUT,
+    Finding,
+    depth_finding,
+    divisors,
+    heads_finding,
+    interleaving_finding,
+    kv_heads_finding,
+    padded_heads,
+    product_finding,
+    sequence_finding,
+    virtual_stages_of,
+)
 from simcluster.scenario.training import Parallelism, RecomputeModules, StageSpec, parse_compression
 from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
 
-_PRECISIONS = ("bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tf32")
+PRECISIONS = ("bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tf32")
 _SCHEDULES = ("1f1b", "gpipe", "none")
-_DEFAULT_SEQUENCE = 4096
-_DEFAULT_BATCH_TOKENS = 4_000_000
-ENDS = 2  # embedding and head may stand alone in the first and the last stage
 _MANY = 12  # legal values listed in a message
 _MOST_LAYERS = 10_000
 _MOST_CHUNKS = 1_000_000  # forward and backward chunks of one replica's step; more takes minutes and gigabytes
-
-
-def divisors(number: int) -> list[int]:
-    """Divisors of a number, in order.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    small = [value for value in range(1, math.isqrt(number) + 1) if number % value == 0]
-    return sorted({*small, *(number // value for value in small)})
 
 
 def executed_architecture(arch: Architecture, tp: int, trail: Trail) -> Architecture:
@@ -71,25 +71,18 @@ def resolve_layout(
     """The layout, or None with problems noted in `trail`; `check_plan` comes before."""
     training = scenario.training
     plan = training.parallelism
-    dp = _data_parallel(plan, gpus, trail) if isinstance(plan, Parallelism) else None
+    dp = _data_parallel(plan, gpus, node_gpus, trail) if isinstance(plan, Parallelism) else None
     if dp is None or not isinstance(plan, Parallelism):
         return None
-    sequence = _sequence_length(scenario, arch, trail)
-    sequences = _sequences(scenario, sequence, dp, trail)
-    micro_batch = _micro_batch(scenario, trail)
-    if sequences % (dp * micro_batch):
-        each = sequences / dp
-        advice = (
-            f"with dp {dp} and micro_batch {micro_batch} use a global_batch that is a multiple of {dp * micro_batch}"
-        )
-        trail.problem(
-            "training.global_batch",
-            f"{sequences} sequences over dp {dp} are {each:g} a replica, not micro-batches of {micro_batch}",
-            advice,
-        )
+    sequence = settle_length(scenario, arch, trail)
+    batch = settle_batch(training, sequence, dp, plan.pp, family, trail)
+    sequence_parallel = _sequence_parallel(plan, family, trail)
+    _check_cut(plan, arch, sequence, sequence_parallel, family, trail)
+    if batch is None:
         return None
-    micro_batches = sequences // (dp * micro_batch)
-    if not _check_size(plan, micro_batches, trail):
+    virtual = _virtual_stages(plan, arch, trail)
+    _note(interleaving_finding(batch.micro_batches, plan.pp, virtual, batch.micro_batch, dp), trail)
+    if not _check_size(plan.pp * virtual, batch.micro_batches, trail):
         return None
     strategy = training.sharding.strategy or family.sharding
     if training.sharding.strategy is None:
@@ -102,13 +95,13 @@ def resolve_layout(
         pp=plan.pp,
         dp=dp,
         cp=plan.cp,
-        virtual_stages=plan.virtual_stages,
+        virtual_stages=virtual,
         schedule=plan.schedule,
         group=None,
-        sequence_parallel=_sequence_parallel(plan, family, trail),
-        micro_batch=micro_batch,
-        micro_batches=micro_batches,
-        sequences=sequences,
+        sequence_parallel=sequence_parallel,
+        micro_batch=batch.micro_batch,
+        micro_batches=batch.micro_batches,
+        sequences=batch.sequences,
         sequence_length=sequence,
         recompute=_recompute(scenario, family, trail),
         strategy=strategy,
@@ -127,7 +120,7 @@ def _check_supported(scenario: Scenario, plan: Parallelism, trail: Trail) -> Non
     findings = (
         ("parallelism.schedule", plan.schedule not in _SCHEDULES, f"schedule {plan.schedule}"),
         ("parallelism.order", plan.order != "depth-first", "breadth-first interleaving"),
-        ("precision", training.precision not in _PRECISIONS, f"precision {training.precision}"),
+        ("precision", training.precision not in PRECISIONS, f"precision {training.precision}"),
         ("sharding.offload", training.sharding.offload != "none", "offload"),
     )
     for path, wanted, what in findings:
@@ -137,42 +130,70 @@ def _check_supported(scenario: Scenario, plan: Parallelism, trail: Trail) -> Non
         trail.unsupported("cluster.background", "other traffic on the fabric")
 
 
-def _data_parallel(plan: Parallelism, gpus: int, trail: Trail) -> int | None:
-    finding = product_finding(plan, gpus)
+def _note(finding: Finding | None, trail: Trail) -> None:
     if finding is not None:
         trail.problem(finding.path, finding.message, finding.advice)
+
+
+def _data_parallel(plan: Parallelism, gpus: int, node_gpus: int, trail: Trail) -> int | None:
+    finding = product_finding(plan, gpus, nodes=gpus // node_gpus)
+    if finding is not None:
+        _note(finding, trail)
         return None
     if plan.dp is None:
         model = plan.tp * plan.pp * plan.cp
-        trail.assume("training.parallelism.dp", gpus // model, f"{gpus} GPUs over tp x pp x cp = {model}")
+        trail.assume(f"{LAYOUT}.dp", gpus // model, f"{gpus} GPUs over tp x pp x cp = {model}")
         return gpus // model
     return plan.dp
 
 
 def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
-    where = "training.parallelism"
-    if padded_heads(arch.heads, plan.tp) > (1 + MOST_PADDING) * arch.heads:
-        legal = f"divisors of the heads: {_listed(divisors(arch.heads))}"
-        trail.problem(f"{where}.tp", f"{plan.tp} does not divide {arch.heads} attention heads", legal)
-    if arch.kv_heads != arch.heads and arch.kv_heads % plan.tp and plan.tp % arch.kv_heads:
-        trail.problem(
-            f"{where}.tp",
-            f"{plan.tp} neither divides {arch.kv_heads} KV heads nor is a multiple of them",
-            "use a power of two",
-        )
+    """Notes what the model cannot be cut into."""
+    _note(heads_finding(arch.heads, plan.tp) or kv_heads_finding(arch.heads, arch.kv_heads, plan.tp), trail)
     if arch.layers > _MOST_LAYERS:
         trail.problem("model.layers", f"{arch.layers} layers are more than is simulated", f"at most {_MOST_LAYERS}")
-    parts = plan.pp * plan.virtual_stages
-    if plan.stages == "auto" and parts > arch.layers + ENDS:
-        most = f"at most {arch.layers + ENDS} in all, embedding and head alone in one each"
-        trail.problem(f"{where}.pp", f"{parts} stages for {arch.layers} layers", most)
-    if plan.stages != "auto":
-        held = [stage.layers for stage in plan.stages]
-        if len(held) != parts or sum(held) != arch.layers:
-            message = f"{len(held)} stages with {sum(held)} layers, the model has {arch.layers} in {parts} stages"
-            trail.problem(f"{where}.stages", message, "list the layers of each virtual stage in model order")
-        elif _moves_the_ends(plan.stages):
-            trail.unsupported(f"{where}.stages", "an embedding or head on another than the first or last stage")
+    virtual = virtual_stages_of(plan, arch.layers)
+    if isinstance(virtual, Finding):
+        _note(virtual, trail)
+        return
+    plan = plan.model_copy(update={"virtual_stages": virtual})
+    if plan.stages == "auto":
+        _note(depth_finding(plan, arch.layers), trail)
+        return
+    held, parts = [stage.layers for stage in plan.stages], plan.pp * plan.virtual_stages
+    if len(held) != parts or sum(held) != arch.layers:
+        message = f"{len(held)} stages with {sum(held)} layers, the model has {arch.layers} in {parts} stages"
+        trail.problem(f"{LAYOUT}.stages", message, "list the layers of each virtual stage in model order")
+    elif _moves_the_ends(plan.stages):
+        trail.unsupported(f"{LAYOUT}.stages", "an embedding or head on another than the first or last stage")
+
+
+def _virtual_stages(plan: Parallelism, arch: Architecture, trail: Trail) -> int:
+    """Virtual stages as stated, or as the stated layers of each make them; `_check_model` has told what is wrong."""
+    found = virtual_stages_of(plan, arch.layers)
+    if isinstance(found, Finding):
+        return plan.virtual_stages
+    if found != plan.virtual_stages:
+        why = f"{arch.layers} layers / (pp {plan.pp} x {plan.layers_per_virtual_stage} layers)"
+        trail.assume(f"{LAYOUT}.virtual_stages", found, why)
+    return found
+
+
+def _check_cut(
+    plan: Parallelism, arch: Architecture, sequence: int, sequence_parallel: bool, family: SoftwareFamily, trail: Trail
+) -> None:
+    """Notes a sequence, or heads, that context and sequence parallelism cannot share out equally."""
+    finding = sequence_finding(sequence, plan.cp)
+    _note(finding, trail)
+    factors = f"cp {plan.cp} x tp {plan.tp} = {plan.cp * plan.tp}"
+    if finding is None and sequence_parallel and sequence % (plan.cp * plan.tp):
+        message = f"{factors} does not divide the sequence of {sequence} tokens, which sequence parallelism shares out"
+        trail.problem(f"{LAYOUT}.tp", message, "use a sequence_length that it divides, or sequence_parallel: false")
+    heads = padded_heads(arch.heads, plan.tp)
+    if plan.cp > 1 and family.cp_communication == "all-to-all" and heads % (plan.cp * plan.tp):
+        message = f"{factors} does not divide the {arch.heads} heads, which all-to-all context parallelism shares out"
+        fitting = ", ".join(map(str, divisors(heads // plan.tp)[:_MANY]))
+        trail.problem(f"{LAYOUT}.cp", message, f"use cp {fitting}, or cp_communication: p2p")
 
 
 def _moves_the_ends(stages: Sequence[StageSpec]) -> bool:
@@ -200,41 +221,14 @@ def _check_compression(scenario: Scenario, strategy: str, trail: Trail) -> None:
         trail.problem("training.grad_compression", message, "use bf16 or fp8, or sharding: {strategy: none}")
 
 
-def _check_size(plan: Parallelism, micro_batches: int, trail: Trail) -> bool:
+def _check_size(parts: int, micro_batches: int, trail: Trail) -> bool:
     """Whether a step has few enough chunks to be simulated one by one."""
-    parts = plan.pp * plan.virtual_stages
     most = _MOST_CHUNKS // (2 * parts)
     if micro_batches <= most:
         return True
     message = f"{micro_batches} micro-batches a replica are more than is simulated in {parts} stages"
     trail.problem("training.global_batch", message, f"at most {most}; raise micro_batch, or lower global_batch")
     return False
-
-
-def _sequence_length(scenario: Scenario, arch: Architecture, trail: Trail) -> int:
-    stated = scenario.training.sequence_length
-    if stated:
-        return stated
-    length = min(arch.max_sequence or _DEFAULT_SEQUENCE, _DEFAULT_SEQUENCE)
-    trail.assume("training.sequence_length", length, "the model's own length, at most 4,096")
-    return length
-
-
-def _sequences(scenario: Scenario, sequence: int, dp: int, trail: Trail) -> int:
-    stated = scenario.training.sequences_per_step(sequence, dp)
-    if stated:
-        return stated
-    sequences = max(1, round(_DEFAULT_BATCH_TOKENS / sequence / dp)) * dp
-    trail.assume("training.global_batch", sequences, "about 4M tokens a step, a whole number of sequences a replica")
-    return sequences
-
-
-def _micro_batch(scenario: Scenario, trail: Trail) -> int:
-    stated = scenario.training.micro_batch
-    if isinstance(stated, int):
-        return stated
-    trail.assume("training.micro_batch", 1, "not stated; with a given layout nothing else is safe to assume")
-    return 1
 
 
 def _sequence_parallel(plan: Parallelism, family: SoftwareFamily, trail: Trail) -> bool:

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from simcluster.data import data_root
 from simcluster.errors import InputError, Problem
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.cluster import Cluster, cluster_from
 from simcluster.hardware.gpu import GpuSpec
 from simcluster.hardware.inline import inline_fabric, inline_node
+from simcluster.resolve.compatibility import lacks_precision
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Loaded, Scenario
 from simcluster.shapes import Architecture
 from simcluster.timing.profile import KernelProfile, has_profile, load_profile, peak_flops
 from simcluster.timing.stand_in import stand_in_profile
-from simcluster.workload.catalogue import load_model
+from simcluster.workload.catalogue import load_model, model_assumptions, model_entry
 from simcluster.workload.inline import architecture_from
 
 Found = TypeVar("Found")
@@ -44,23 +46,47 @@ def collect(trail: Trail, path: str, make: Callable[[], Found]) -> Found | None:
         return None
 
 
-def look_up_model(scenario: Scenario, trail: Trail) -> Architecture | None:
-    """The architecture, or None with what is wrong noted."""
-    return collect(trail, "model", lambda: _architecture(scenario, trail))
+def look_up_model(loaded: Loaded, catalogue: Catalogue, trail: Trail) -> Architecture | None:
+    """The architecture, or None with what is wrong noted.
+
+    A name is one of the catalogue (models of the user's folder first), or the path of a config.json, or of a folder
+    with one, that starts at the scenario's folder.
+    """
+    return collect(trail, "model", lambda: _architecture(loaded, catalogue, trail))
 
 
-def _architecture(scenario: Scenario, trail: Trail) -> Architecture:
-    model = scenario.model
+def _architecture(loaded: Loaded, catalogue: Catalogue, trail: Trail) -> Architecture:
+    model = loaded.scenario.model
     if not isinstance(model, str):
         return architecture_from(model.model_dump(exclude_none=True))
-    if model.endswith(".json"):
-        raise InputError(
-            Problem("reading a config.json is not built yet", "write the architecture out, or name a model")
-        )
-    arch, sources = load_model(model)
+    extra = next((root for root in catalogue.roots if root != data_root("hardware_db")), None)
+    name = _from_here(model, loaded, extra)
+    arch, sources = load_model(name, extra)
+    trail.take(model_assumptions(name, extra))
     _, stated = trail.values["model"]
     trail.state("model", arch.name, f"{stated}; {next(iter(sources.values())).source}")
     return arch
+
+
+def _from_here(model: str, loaded: Loaded, extra: Path | None) -> str:
+    """A path of a model as it is from the working folder; a name as it stands."""
+    if "\0" in model or model.startswith("~/"):
+        return model
+    here = Path(loaded.file).parent / model
+    written = here if here.is_absolute() else f"./{here}"
+    if model.endswith(".json") or model.startswith(("./", "../", "/")):
+        if here.suffix == ".json" and not here.is_file():
+            raise InputError(Problem(f"no such file: {here}", "give a path that starts at the scenario's folder"))
+        return str(written)
+    return str(written) if (here / "config.json").is_file() and not _in_catalogue(model, extra) else model
+
+
+def _in_catalogue(model: str, extra: Path | None) -> bool:
+    try:
+        model_entry(model, extra)
+    except InputError:
+        return False
+    return True
 
 
 def look_up_cluster(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> Cluster | None:
@@ -91,11 +117,11 @@ def look_up_cluster(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> C
 def look_up_profile(loaded: Loaded, gpu: GpuSpec, trail: Trail) -> KernelProfile | None:
     """The kernel profile that the scenario names (a path starts at the scenario's folder), else the GPU's own.
 
-    Notes a profile that does not serve, and a precision that it has no rate for.
+    Notes a profile that does not serve, and a precision of the GPU that it has no rate for.
     """
-    profile = _profile(loaded, gpu, trail)
-    if profile is not None:
-        collect(trail, "training.precision", lambda: peak_flops(profile, loaded.scenario.training.precision))
+    profile, precision = _profile(loaded, gpu, trail), loaded.scenario.training.precision
+    if profile is not None and not lacks_precision(gpu, precision):
+        collect(trail, "training.precision", lambda: peak_flops(profile, precision))
     return profile
 
 

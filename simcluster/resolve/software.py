@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 
 from simcluster.errors import InputError
+from simcluster.resolve.compatibility_rules import load_rules
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
-from simcluster.scenario import Scenario
+from simcluster.scenario import Scenario, did_you_mean
+from simcluster.scenario.suggest import either
+from simcluster.shapes import Assumption
 from simcluster.timing.fitted import fitted_fields
 from simcluster.timing.software import (
     AttentionKernel,
     SoftwareFamily,
     choose_family,
     family_assumptions,
+    family_ids,
     field_names,
     resolve,
     with_overrides,
@@ -28,6 +33,7 @@ _FUSED: dict[str, AttentionKernel] = {
     "cudnn": "cudnn",
 }
 ATTENTION: dict[str, AttentionKernel] = {**_FUSED, "unfused": "unfused"}
+_NEAR = 0.8  # likeness from which a name that no pattern knows is a family's, spelt wrong
 
 
 # What a step of a dense model reads of a family; the rest is not listed, as it changes nothing.
@@ -88,20 +94,14 @@ def note_defaults(scenario: Scenario, family: SoftwareFamily, layout: Layout, tr
 
 
 def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> SoftwareFamily:
-    """The family that the scenario names or implies, for one GPU generation, with its overrides."""
+    """The family that the scenario names or implies, for one GPU generation ("" if unknown), with its overrides."""
     stated = scenario.training.software
-    family, assumptions = choose_family(stated.family or "", stated.date or "")
+    family, assumptions = _chosen(stated.family or "", stated.date or "")
+    _check_name(stated.family or "", family, trail)
     trail.take(assumptions)
     family = _with_fits(resolve(family, generation))
     if stated.attention:
-        kernel = ATTENTION.get(stated.attention)
-        if kernel is None:
-            known = ", ".join(ATTENTION)
-            trail.problem("training.software.attention", f"{stated.attention!r} is not a known kernel", f"use {known}")
-        elif stated.attention != "flash":  # the word alone leaves the generation to the family
-            family = replace(family, attention=kernel)
-        elif family.attention == "unfused":
-            family = replace(family, attention="flash-2")
+        family = _with_attention(family, stated.attention, trail)
     try:
         family = with_overrides(family, stated.overrides)
     except InputError as error:
@@ -109,6 +109,59 @@ def resolve_software(scenario: Scenario, generation: str, trail: Trail) -> Softw
             key = _override_at_fault(problem.message, stated.overrides)
             path = f"training.software.overrides.{key}" if key else "training.software.overrides"
             trail.problem(path, problem.message.removeprefix("software: "), problem.advice)
+    return _runnable_attention(scenario, family, generation, trail) if generation else family
+
+
+def _chosen(name: str, date: str) -> tuple[SoftwareFamily, tuple[Assumption, ...]]:
+    """The family of a framework's name; underscores count as hyphens where the name as it stands is not known."""
+    family, assumptions = choose_family(name, date)
+    if family.id.startswith("generic") and "_" in name:
+        return choose_family(name.replace("_", "-"), date)
+    return family, assumptions
+
+
+def _check_name(name: str, family: SoftwareFamily, trail: Trail) -> None:
+    """A framework that no pattern knows is told apart from a family that is spelt wrong."""
+    if not name or not family.id.startswith("generic"):
+        return
+    near = get_close_matches(name.strip().lower().replace("_", "-"), family_ids(), 1, _NEAR)
+    if near and near[0] != name.strip().lower() and not near[0].startswith("generic-"):
+        trail.problem("training.software.family", f"unknown software family {name!r}", f"did you mean {near[0]!r}?")
+
+
+def _with_attention(family: SoftwareFamily, word: str, trail: Trail) -> SoftwareFamily:
+    """The family with a stated kernel; "flash" alone leaves its generation to the family."""
+    kernel = ATTENTION.get(word)
+    if kernel is None:
+        advice = did_you_mean(word, ATTENTION)
+        known = f"use {', '.join(ATTENTION)}"
+        trail.problem("training.software.attention", f"{word!r} is not a known kernel", f"{advice} {known}".strip())
+        return family
+    if word != "flash":
+        return replace(family, attention=kernel)
+    return replace(family, attention="flash-2") if family.attention == "unfused" else family
+
+
+def _runnable_attention(scenario: Scenario, family: SoftwareFamily, generation: str, trail: Trail) -> SoftwareFamily:
+    """A stated kernel that the GPU or the date lacks is a problem; a family's own gives way to one that runs."""
+    stated, kernel = scenario.training.software, family.attention
+    limits = load_rules().attention.get(kernel)
+    if limits is None:
+        return family
+    path = "training.software.overrides.attention" if "attention" in stated.overrides else "training.software.attention"
+    missing = generation not in limits.generations
+    said = "attention" in stated.overrides or stated.attention not in (None, "flash")
+    if missing and said:
+        has = [name for name, one in load_rules().attention.items() if generation in one.generations] or ["unfused"]
+        trail.problem(path, f"{kernel} has no kernels for {generation} GPUs", f"use {either(has)}")
+    elif missing:
+        trail.assume(
+            "training.software.attention", "unfused", f"{kernel} of {family.id} has none for {generation} GPUs"
+        )
+        return replace(family, attention="unfused")
+    date = stated.date or ""
+    if said and date and limits.since[: len(date)] > date[:7]:
+        trail.problem(path, f"{kernel} came in {limits.since}, after the date {date}", "state an older kernel")
     return family
 
 

@@ -17,14 +17,22 @@ _LAYOUT = {
     "ep": "expert_model_parallel_size expert_parallel_size expert_parallel_degree",
     "etp": "expert_tensor_parallel_size",
     "virtual_stages": "virtual_pipeline_model_parallel_size num_virtual_stages_per_pipeline_rank vpp",
+    "layers_per_virtual_stage": "num_layers_per_virtual_pipeline_stage",
 }
 _TRAINING = {
-    "micro_batch": "micro_batch_size batch_size_per_gpu train_micro_batch_size_per_gpu per_device_train_batch_size",
-    "global_batch": "global_batch_size train_batch_size",
-    "sequence_length": "seq_length seq_len sequence_len max_seq_len max_seq_length",
-    "recompute": "activation_checkpointing activation_checkpoint gradient_checkpointing recompute_granularity",
-    "sharding.strategy": "zero_stage zero_optimization_stage",
+    "micro_batch": "micro_batch_size batch_size_per_gpu train_micro_batch_size_per_gpu per_device_train_batch_size "
+    "local_batch_size device_batch_size",
+    "global_batch": "global_batch_size train_batch_size total_batch_size",
+    "gradient_accumulation": "gradient_accumulation_steps grad_accum_steps accumulate_grad_batches accumulation_steps",
+    "sequence_length": "seq_length seq_len sequence_len max_seq_len max_seq_length max_sequence_length",
+    "tokens": "train_tokens total_tokens",
+    "precision": "bf16 fp16 tf32 bfloat16 mixed_precision torch_dtype",
+    "recompute": "activation_checkpointing activation_checkpoint gradient_checkpointing recompute_granularity "
+    "recompute_activations checkpoint_activations",
+    "sharding.strategy": "zero_stage zero_optimization_stage use_distributed_optimizer",
 }
+_CLUSTER = {"nodes": "num_nodes nnodes n_nodes node_count"}
+_NODE = {"gpus": "gpus_per_node num_gpus_per_node nproc_per_node n_gpus_per_node"}
 _MODEL = {
     "layers": "num_layers num_hidden_layers n_layer n_layers",
     "hidden": "hidden_size n_embd d_model",
@@ -51,6 +59,8 @@ _SECTIONS: Mapping[tuple[str, ...], Mapping[str, tuple[str, ...]]] = {
     ("training",): _PLAN,
     ("training", "parallelism"): _PLAN,
     ("model",): _index(_MODEL, "model"),
+    ("cluster",): _index(_CLUSTER, "cluster"),
+    ("cluster", "node"): _index(_NODE, "cluster.node"),
 }
 
 
@@ -59,17 +69,38 @@ def _recompute(value: Any) -> Any:
 
 
 def _zero(value: Any) -> Any:
-    return {0: "none", 1: "zero-1", 2: "zero-2", 3: "zero-3"}.get(value, value) if isinstance(value, int) else value
+    stages = {0: "none", 1: "zero-1", 2: "zero-2", 3: "zero-3"}
+    number = int(value) if isinstance(value, str) and value in ("0", "1", "2", "3") else value
+    return stages.get(number, value) if isinstance(number, int) and not isinstance(number, bool) else value
+
+
+def _unless_auto(value: Any) -> Any:
+    """What a trainer fills in later ("auto") is not stated."""
+    return None if value == "auto" else value
 
 
 _CONVERTED: Mapping[tuple[str, ...], Callable[[Any], Any]] = {
     ("training", "recompute"): _recompute,
     ("training", "sharding", "strategy"): _zero,
+    ("training", "global_batch"): _unless_auto,
+    ("training", "gradient_accumulation"): _unless_auto,
+    ("training", "precision"): _unless_auto,
+}
+# Switches: what it means that one is on and off; None: nothing is said.
+_SWITCHES: Mapping[str, Mapping[bool, str | None]] = {
+    **{name: {True: name, False: None} for name in ("bf16", "fp16", "tf32")},
+    "bfloat16": {True: "bf16", False: None},
+    "use_distributed_optimizer": {True: "zero-1", False: None},
 }
 _VALUES: Mapping[tuple[str, ...], Mapping[str, str]] = {
     ("training", "precision"): {
         "bfloat16": "bf16",
+        "torch.bfloat16": "bf16",
+        "bf16-mixed": "bf16",
         "float16": "fp16",
+        "torch.float16": "fp16",
+        "16-mixed": "fp16",
+        "no": "fp32",
         "half": "fp16",
         "float8": "fp8",
         "float32": "fp32",
@@ -140,15 +171,29 @@ def translate(tree: Node) -> Translated:
 
 def _rename(result: Translated, path: tuple[str, ...], target: tuple[str, ...]) -> None:
     node, _ = find(result.tree, path)
-    convert = _CONVERTED.get(target)
-    if convert:
-        node = Node(convert(node.value), node.origin)
+    node = _meant(node, path[-1].lower().replace("-", "_"), target)
+    result.tree = without(result.tree, path)
+    if node.value is None:
+        result.notes.append(f"{node.origin}: {path[-1]} says nothing of {dotted(target)}")
+        return
     found, depth = find(result.tree, target)
-    if depth == len(target) and plain(found) != plain(node):
+    if depth == len(target) and found.value is not None and plain(found) != plain(node):
         message = f"{path[-1]} means {dotted(target)}, which is stated too ({plain(found)!r})"
         result.problems.append(Problem(message, "keep one of them", node.origin.mark))
-    result.tree = merge(without(result.tree, path), nested(target, node))
+    result.tree = merge(result.tree, nested(target, node))
     result.notes.append(f"{node.origin}: {path[-1]} read as {dotted(target)}")
+
+
+def _meant(node: Node, key: str, target: tuple[str, ...]) -> Node:
+    """The value of a foreign word in the project's own; `{enabled: true}` is a switch too."""
+    value = node.value
+    switch = _SWITCHES.get(key)
+    if switch is not None:
+        if isinstance(value, dict) and "enabled" in value:
+            value = value["enabled"].value
+        value = switch[value] if isinstance(value, bool) else value
+    convert = _CONVERTED.get(target)
+    return Node(convert(value) if convert else value, node.origin)
 
 
 def is_alias(key: str) -> tuple[str, ...] | None:

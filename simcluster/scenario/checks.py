@@ -6,26 +6,25 @@ that know the fact (heads of a catalogue model, GPUs of a catalogue node) apply 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from calendar import monthrange
+from collections.abc import Callable
 
 from simcluster.scenario.architecture import InlineArchitecture
 from simcluster.scenario.cluster import NodeSpec
+from simcluster.scenario.findings import (
+    LAYOUT,
+    Finding,
+    accumulation_finding,
+    batch_finding,
+    depth_finding,
+    divisors_near,
+    heads_finding,
+    kv_heads_finding,
+    product_finding,
+    sequence_finding,
+)
 from simcluster.scenario.scenario import Scenario
-from simcluster.scenario.suggest import either
 from simcluster.scenario.training import Parallelism
-
-_LAYOUT = "training.parallelism"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A broken rule: the path it is told at, what and advice, and all paths that it rests on."""
-
-    path: str
-    message: str
-    advice: str = ""
-    uses: tuple[str, ...] = ()
 
 
 def layout(scenario: Scenario) -> Parallelism | None:
@@ -40,48 +39,36 @@ def world(scenario: Scenario) -> int | None:
     return scenario.cluster.nodes * node.gpus if isinstance(node, NodeSpec) and node.gpus else None
 
 
-def product_finding(plan: Parallelism, gpus: int, path: str = _LAYOUT) -> Finding | None:
-    """Tp pp cp dp must be the number of GPUs; for any room that knows it.
-
-    >>> product_finding(Parallelism(tp=8, pp=3), 64).message
-    'tp 8 x pp 3 x cp 1 = 24 does not divide the 64 GPUs'
-    """
-    fixed = plan.tp * plan.pp * plan.cp
-    factors = f"tp {plan.tp} x pp {plan.pp} x cp {plan.cp}"
-    uses = ("cluster", *(f"{path}.{key}" for key in ("tp", "pp", "cp", "dp")))
-    if plan.dp is None:
-        if gpus % fixed == 0:
-            return None
-        near = ", ".join(str(size) for size in _divisors_near(gpus, fixed))
-        return Finding(path, f"{factors} = {fixed} does not divide the {gpus} GPUs", f"make it one of {near}", uses)
-    if fixed * plan.dp == gpus:
-        return None
-    advice = f"dp {gpus // fixed} would fit" if gpus % fixed == 0 else f"make tp x pp x cp divide {gpus}"
-    return Finding(path, f"{factors} x dp {plan.dp} = {fixed * plan.dp}, but there are {gpus} GPUs", advice, uses)
-
-
 def check_world(scenario: Scenario) -> Finding | None:
     """The layout covers the GPUs."""
     plan, gpus = layout(scenario), world(scenario)
-    return product_finding(plan, gpus) if plan and gpus else None
+    return product_finding(plan, gpus, nodes=scenario.cluster.nodes) if plan and gpus else None
+
+
+def replicas(scenario: Scenario) -> int | None:
+    """Data-parallel ranks if the scenario alone tells."""
+    plan, gpus = layout(scenario), world(scenario)
+    if plan is None or plan.dp is not None or not gpus:
+        return plan.dp if plan else None
+    model = plan.tp * plan.pp * plan.cp
+    return gpus // model if gpus % model == 0 else None
 
 
 def check_batch(scenario: Scenario) -> Finding | None:
     """The global batch is a whole number of micro-batches on each replica."""
-    training, plan, gpus = scenario.training, layout(scenario), world(scenario)
-    batch, micro = training.global_batch, training.micro_batch
-    dp = plan.dp if plan else None
-    if plan and dp is None and gpus and gpus % (plan.tp * plan.pp * plan.cp) == 0:
-        dp = gpus // (plan.tp * plan.pp * plan.cp)
-    if not isinstance(batch, int) or not isinstance(micro, int) or dp is None or batch % (micro * dp) == 0:
+    batch, micro, dp = scenario.training.global_batch, scenario.training.micro_batch, replicas(scenario)
+    if not isinstance(batch, int) or not isinstance(micro, int) or dp is None:
         return None
-    uses = ("training.global_batch", "training.micro_batch", _LAYOUT, "cluster")
-    message = f"{batch} sequences are not a multiple of micro_batch {micro} x dp {dp} = {micro * dp}"
-    if batch % dp:
-        near = dict.fromkeys(max(1, batch // dp + step) * dp for step in (0, 1))
-        return Finding("training.global_batch", message, f"use {either(map(str, near))}, or change dp", uses)
-    fitting = ", ".join(str(size) for size in _divisors_near(batch // dp, micro))
-    return Finding("training.global_batch", message, f"micro_batch {fitting} would fit", uses)
+    return batch_finding(batch, micro, dp)
+
+
+def check_accumulation(scenario: Scenario) -> Finding | None:
+    """Batch, micro-batch and accumulation agree where all are stated."""
+    training, dp = scenario.training, replicas(scenario)
+    batch, micro, times = training.global_batch, training.micro_batch, training.gradient_accumulation
+    if not isinstance(batch, int) or not isinstance(micro, int) or times is None or dp is None:
+        return None
+    return None if batch_finding(batch, micro, dp) else accumulation_finding(batch, micro, times, dp)
 
 
 def check_batch_tokens(scenario: Scenario) -> Finding | None:
@@ -98,13 +85,9 @@ def check_batch_tokens(scenario: Scenario) -> Finding | None:
 
 
 def check_sequence(scenario: Scenario) -> Finding | None:
-    """Context parallelism cuts the sequence into equal parts."""
+    """The stated sequence length fits the stated context parallelism."""
     plan, length = layout(scenario), scenario.training.sequence_length
-    if not plan or length is None or length % plan.cp == 0:
-        return None
-    near = ", ".join(str(size) for size in _divisors_near(length, plan.cp))
-    uses = (f"{_LAYOUT}.cp", "training.sequence_length")
-    return Finding(f"{_LAYOUT}.cp", f"{plan.cp} does not divide the sequence of {length}", f"use {near}", uses)
+    return sequence_finding(length, plan.cp) if plan and length else None
 
 
 def check_virtual_stages(scenario: Scenario) -> Finding | None:
@@ -112,7 +95,7 @@ def check_virtual_stages(scenario: Scenario) -> Finding | None:
     plan = layout(scenario)
     if not plan or plan.virtual_stages == 1:
         return None
-    path, uses = f"{_LAYOUT}.virtual_stages", (_LAYOUT,)
+    path, uses = f"{LAYOUT}.virtual_stages", (LAYOUT,)
     if plan.pp == 1:
         return Finding(path, f"{plan.virtual_stages} needs a pipeline, but pp is 1", "use 1, or raise pp", uses)
     if plan.schedule != "1f1b":
@@ -126,7 +109,7 @@ def check_schedule(scenario: Scenario) -> Finding | None:
     plan = layout(scenario)
     if not plan or plan.pp == 1:
         return None
-    path, uses = f"{_LAYOUT}.schedule", (_LAYOUT,)
+    path, uses = f"{LAYOUT}.schedule", (LAYOUT,)
     if plan.schedule == "none":
         return Finding(path, f"none leaves pp {plan.pp} without a schedule", "use 1f1b", uses)
     if plan.schedule == "dualpipe" and plan.pp % 2:
@@ -139,8 +122,8 @@ def check_stages(scenario: Scenario) -> Finding | None:
     plan = layout(scenario)
     if not plan or isinstance(plan.stages, str):
         return None
-    path, chunks = f"{_LAYOUT}.stages", plan.pp * plan.virtual_stages
-    uses = (path, f"{_LAYOUT}.pp", f"{_LAYOUT}.virtual_stages", "model")
+    path, chunks = f"{LAYOUT}.stages", plan.pp * plan.virtual_stages
+    uses = (path, f"{LAYOUT}.pp", f"{LAYOUT}.virtual_stages", "model")
     if len(plan.stages) != chunks:
         message = f"{len(plan.stages)} entries for pp {plan.pp} x virtual_stages {plan.virtual_stages} = {chunks}"
         return Finding(path, message, f"list {chunks}", uses)
@@ -150,50 +133,34 @@ def check_stages(scenario: Scenario) -> Finding | None:
     return None
 
 
-MOST_PADDING = 0.1  # of the heads; a layout that wastes more is one that nobody would run
-
-
-def padded_heads(heads: int, tp: int) -> int:
-    """Heads after padding to a multiple of tp.
-
-    >>> padded_heads(52, 8), padded_heads(64, 8)
-    (56, 64)
-    """
-    return -(-heads // tp) * tp
-
-
 def check_heads(scenario: Scenario) -> Finding | None:
-    """Tensor parallelism gives each rank whole heads, at most a tenth of them padding."""
+    """Heads of an inline model fit tp."""
     plan, model = layout(scenario), scenario.model
     if not plan or not isinstance(model, InlineArchitecture):
         return None
-    if padded_heads(model.heads, plan.tp) <= (1 + MOST_PADDING) * model.heads:
-        return None
-    near = ", ".join(str(size) for size in _divisors_near(model.heads, plan.tp))
-    message = f"{plan.tp} does not divide the {model.heads} heads"
-    return Finding(f"{_LAYOUT}.tp", message, f"use {near}", (f"{_LAYOUT}.tp", "model"))
+    return heads_finding(model.heads, plan.tp) or kv_heads_finding(model.heads, model.kv_heads or 0, plan.tp)
 
 
 def check_depth(scenario: Scenario) -> Finding | None:
-    """There are no more stages than layers."""
+    """Layers of an inline model fill the stages."""
     plan, model = layout(scenario), scenario.model
-    if not plan or not isinstance(model, InlineArchitecture) or plan.pp * plan.virtual_stages <= model.layers + 2:
+    if not plan or not isinstance(model, InlineArchitecture) or plan.stages != "auto":
         return None
-    message = f"pp {plan.pp} x virtual_stages {plan.virtual_stages} is more than the {model.layers} layers"
-    uses = (f"{_LAYOUT}.pp", f"{_LAYOUT}.virtual_stages", "model")
-    return Finding(f"{_LAYOUT}.pp", message, "use fewer stages", uses)
+    return depth_finding(plan, model.layers)
 
 
 def check_experts(scenario: Scenario) -> Finding | None:
-    """Expert groups are carved out of the ranks of one pipeline stage."""
-    plan = layout(scenario)
-    if not plan or plan.dp is None:
+    """Expert groups are carved out of the ranks of one pipeline stage; etp that is not stated gives way."""
+    plan, dp = layout(scenario), replicas(scenario)
+    if not plan or dp is None:
         return None
-    ranks, wanted = plan.tp * plan.cp * plan.dp, plan.ep * (plan.etp or plan.tp)
+    ranks, wanted = plan.tp * plan.cp * dp, plan.ep * (plan.etp or 1)
     if ranks % wanted == 0:
         return None
-    message = f"ep {plan.ep} x etp {plan.etp or plan.tp} = {wanted} does not divide tp x cp x dp = {ranks}"
-    return Finding(f"{_LAYOUT}.ep", message, "ep and etp share the ranks of tp, cp and dp", (_LAYOUT,))
+    inside = f" x etp {plan.etp} = {wanted}" if plan.etp else ""
+    message = f"ep {plan.ep}{inside} does not divide tp {plan.tp} x cp {plan.cp} x dp {dp} = {ranks} ranks of a stage"
+    fitting = ", ".join(str(size) for size in divisors_near(max(1, ranks // (plan.etp or 1)), plan.ep))
+    return Finding(f"{LAYOUT}.ep", message, f"use ep {fitting}", (LAYOUT, "cluster"))
 
 
 def check_sharding(scenario: Scenario) -> Finding | None:
@@ -225,9 +192,29 @@ def check_incidents(scenario: Scenario) -> Finding | None:
     return Finding(f"{path}.p90", "p90 is below the median", "swap them", (path,))
 
 
+_FIRST_YEAR, _LAST_YEAR = 2012, 2099
+
+
+def check_date(scenario: Scenario) -> Finding | None:
+    """A software date is a day of the calendar."""
+    date = scenario.training.software.date
+    if date is None:
+        return None
+    year, month, day = (int(part) for part in f"{date}-01-01".split("-")[:3])
+    path = "training.software.date"
+    if not _FIRST_YEAR <= year <= _LAST_YEAR:
+        return Finding(path, f"{date} is no year of training software", f"from {_FIRST_YEAR} on", (path,))
+    if not 1 <= month <= 12:
+        return Finding(path, f"{date} has no month {month:02}", f"write {year}, or {year}-06", (path,))
+    if not 1 <= day <= monthrange(year, month)[1]:
+        return Finding(path, f"{date} has no day {day:02}", f"write {year}-{month:02}", (path,))
+    return None
+
+
 CHECKS: tuple[Callable[[Scenario], Finding | None], ...] = (
     check_world,
     check_batch,
+    check_accumulation,
     check_batch_tokens,
     check_sequence,
     check_virtual_stages,
@@ -239,16 +226,10 @@ CHECKS: tuple[Callable[[Scenario], Finding | None], ...] = (
     check_sharding,
     check_slow_nodes,
     check_incidents,
+    check_date,
 )
 
 
 def check(scenario: Scenario) -> list[Finding]:
     """Everything that the checks find."""
     return [finding for rule in CHECKS if (finding := rule(scenario)) is not None]
-
-
-def _divisors_near(number: int, wanted: int) -> Iterable[int]:
-    """Up to three divisors of `number` around `wanted`, ascending."""
-    small = [size for size in range(1, min(number, 100_000) + 1) if size * size <= number and number % size == 0]
-    divisors = sorted({*small, *(number // size for size in small)})
-    return sorted(sorted(divisors, key=lambda size: abs(size - wanted))[:3])

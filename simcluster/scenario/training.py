@@ -69,6 +69,7 @@ class Parallelism(Part):
     sequence_parallel: bool | None = None
     schedule: Schedule = "1f1b"
     virtual_stages: Count = 1
+    layers_per_virtual_stage: Count | None = None  # states virtual_stages by the layers of each
     order: Literal["depth-first", "breadth-first"] = "depth-first"
     stages: Annotated[
         Annotated[Literal["auto"], Tag("auto")] | Annotated[tuple[StageSpec, ...], Tag("a list")],
@@ -173,6 +174,7 @@ class Training(Part):
     sequence_length: Count | None = None
     global_batch: GlobalBatch | None = None
     micro_batch: AutoCount = "auto"
+    gradient_accumulation: Count | None = None  # micro-batches of a replica; states the batch where that is absent
     tokens: Tokens | None = None
     precision: Precision = "bf16"
     parallelism: Annotated[

@@ -134,7 +134,7 @@ def test_all_problems_at_once(refused, text):
 def test_machine_and_model_are_checked_against_the_layout_together(refused):
     found = refused("model=gpt2-xl", "training.parallelism={tp: 16, pp: 3}", "training.software.overrides.x=1")
     assert len(found) == 3
-    assert any("16 does not divide 25 attention heads" in problem for problem in found)
+    assert any("16 does not divide the 25 heads" in problem for problem in found)
     assert any("unknown field 'x'" in problem for problem in found)
     assert any("does not divide the 16 GPUs" in problem for problem in found)
 

@@ -93,3 +93,56 @@ def test_one_word_for_a_block():
     assert scenario.training.software.family == "megatron-core"
     assert scenario.operations.storage.system == "vast"
     assert scenario.cluster.fabric.oversubscription.leaf == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "value"),
+    [
+        ("training: {tensor_mp_size: 4}", "training.parallelism.tp", 4),
+        ("data_parallel_size: 4", "training.parallelism.dp", 4),
+        ("context_parallel_size: 4", "training.parallelism.cp", 4),
+        ("expert_model_parallel_size: 4", "training.parallelism.ep", 4),
+        ("training: {batch_size_per_gpu: 4}", "training.micro_batch", 4),
+        ("training: {local_batch_size: 4}", "training.micro_batch", 4),
+        ("training: {train_batch_size: 64}", "training.global_batch", 64),
+        ("training: {gradient_accumulation_steps: 8}", "training.gradient_accumulation", 8),
+        ("num_layers_per_virtual_pipeline_stage: 2", "training.parallelism.layers_per_virtual_stage", 2),
+        ("training: {bf16: true}", "training.precision", "bf16"),
+        ("training: {fp16: {enabled: true, loss_scale: 0}}", "training.precision", "fp16"),
+        ("training: {bf16: true, fp16: false}", "training.precision", "bf16"),
+        ("training: {bf16: {enabled: false}, fp16: true}", "training.precision", "fp16"),
+        ("training: {torch_dtype: torch.bfloat16}", "training.precision", "bf16"),
+        ("training: {mixed_precision: 'no'}", "training.precision", "fp32"),
+        ("training: {use_distributed_optimizer: true}", "training.sharding.strategy", "zero-1"),
+        ("training: {zero_stage: '3'}", "training.sharding.strategy", "zero-3"),
+        ("training: {recompute_activations: true}", "training.recompute", "full"),
+    ],
+)
+def test_each_word_is_noted(words, path, value):
+    loaded = load_text(BASE + words + "\n", "f.yaml")
+    found = loaded.scenario
+    for step in path.split("."):
+        found = getattr(found, step)
+    assert found == value
+    assert any(f"read as {path}" in note for note in loaded.notes)
+
+
+def test_words_of_machines():
+    text = "model: m\ncluster: {num_nodes: 3, node: {gpu: h100, gpus_per_node: 4}}\n"
+    cluster = load_text(text).scenario.cluster
+    assert (cluster.nodes, cluster.node.gpus) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "words", ["fp16: false", "bf16: auto", "train_batch_size: auto", "gradient_accumulation_steps: auto"]
+)
+def test_a_word_that_says_nothing_is_left_out_and_noted(words):
+    loaded = load_text(BASE + f"training: {{{words}}}\n", "f.yaml")
+    assert loaded.scenario.training.precision == "bf16"
+    assert loaded.scenario.training.global_batch is None
+    assert [note.partition(" says nothing of ")[1] for note in loaded.notes] == [" says nothing of "]
+
+
+def test_two_precisions_are_one_too_many():
+    with pytest.raises(InputError, match=r"fp16 means training\.precision, which is stated too \('bf16'\)"):
+        load_text(BASE + "training: {bf16: true, fp16: true}\n", "f.yaml")

@@ -59,7 +59,8 @@ def test_csv_has_a_line_for_each_row(csv, capsys):
     lines = list(csv_lines(out.out.splitlines()))
     assert [line["id"] for line in lines] == ["one", "two", "three"]
     assert float(lines[0]["error"]) == pytest.approx(float(lines[0]["predicted"]) / float(lines[0]["published"]) - 1)
-    assert lines[2]["skipped_because"] and not lines[2]["error"]
+    assert lines[2]["skipped_because"]
+    assert not lines[2]["error"]
 
 
 def test_table_and_markdown(csv, capsys, tmp_path):
