@@ -5,9 +5,10 @@ python calibration/fit_sustained.py [--show]
 Writes calibration/software/fitted/sustained.yaml. A run counts if it is dense pretraining in 16-bit precision under a
 framework of the Megatron family with its micro-batch stated, and if its kernels are long enough that the cost of
 launching them (which nobody measured) does not decide its step time. Left out are heads of unfused attention that no
-tensor core loads whole, and runs of a machine before a fault of it was mended. Runs of one software family share an error about
-as large as their own scatter (machines, libraries, clocks), so a family of n runs weighs n/(n + 1): families vote,
-not rows.
+tensor core loads whole, and runs of a machine before a fault of it was mended.
+
+Runs of one software family share an error about as large as their own scatter (machines, libraries, clocks), so a
+family of n runs weighs n/(n + 1): families vote, not rows.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def expert_elements(arch: Architecture, batch: Batch, plan: LayerPlan) -> tuple[
 
 
 def _routed_tokens(batch: Batch, plan: LayerPlan) -> Num:
-    """Tokens that one rank routes: its share with sequence parallelism, else over the ranks of etp that hold the same ones."""
+    """Tokens that one rank routes: its share of 1/tp with sequence parallelism, else over ranks of etp that hold them."""
     split = plan.tp if plan.sequence_parallel else min(plan.tp, plan.etp)
     return np.asarray(batch.tokens, dtype=float) / split
 

@@ -1,46 +1,112 @@
-"""Expert parallelism: degrees that are legal, and uneven routing."""
+"""Expert parallelism: degrees, groups, and how many copies of a token cross between nodes."""
+
+import itertools
+from math import comb
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simcluster.errors import InputError
+from simcluster.resolve.expert_parallel import expert_copies, expert_groups
+from simcluster.shapes import Architecture, GroupShape
+from simcluster.timing.software import SoftwareFamily
 
-EXPERTS = {
-    "model": {"experts": 16, "top_k": 2, "expert_ffn": 2048},
-    "training": {"parallelism": {"tp": 1, "pp": 1, "ep": 8, "sequence_parallel": False}},
-}
-
-
-def with_training(**changes):
-    training = dict(EXPERTS["training"]) | changes
-    return dict(EXPERTS) | {"training": training}
+MOE = "model={experts: 8, top_k: 2, expert_ffn: 1024}"
+DEDUPLICATING = SoftwareFamily("x", dispatcher="deepep")
 
 
-def test_uneven_routing_lengthens_expert_work_and_exchanges_alone(run):
-    even, uneven = run(EXPERTS), run(with_training(expert_imbalance=1.5))
-    lost = [dict(one.waterfall.items()) for one in (even, uneven)]
-    assert uneven.step.time_s > even.step.time_s
-    assert lost[1]["expert_context_parallel"] == pytest.approx(1.5 * lost[0]["expert_context_parallel"], rel=0.1)
-    assert lost[1]["kernel_inefficiency"] > lost[0]["kernel_inefficiency"]
-    assert lost[1]["ideal"] == lost[0]["ideal"]
-    assert lost[1]["data_parallel"] == pytest.approx(lost[0]["data_parallel"], rel=0.2)
+def arch(experts, top_k):
+    return Architecture("any", 1, 64, 4, 4, 16, 256, 100, experts=experts, top_k=top_k, expert_ffn=64)
 
 
-def test_balance_is_an_assumption_where_nobody_stated_it(run):
-    assert "training.expert_imbalance" in {one.path for one in run(EXPERTS).resolved.assumptions}
-    stated = run(with_training(expert_imbalance=1.2)).resolved.assumptions
-    assert "training.expert_imbalance" not in {one.path for one in stated}
+@pytest.mark.parametrize(("nodes", "copies"), [(8, 5.2947), (4, 3.6142)])
+def test_distinct_nodes_of_256_experts(nodes, copies):
+    """E[distinct nodes] of 8 experts of 256 is 5.2947 on 8 nodes, 3.6142 on 4."""
+    share = expert_copies(arch(256, 8), DEDUPLICATING, GroupShape(8 * nodes, nodes, 1), 8 * nodes)
+    assert share * 8 == pytest.approx(copies, abs=5e-5)
+
+
+@given(st.integers(2, 4), st.integers(1, 3), st.data())
+def test_copies_counted_one_choice_at_a_time(nodes, held, data):
+    """Over all choices of k experts: other nodes among them, over experts that lie on other nodes."""
+    experts = nodes * held
+    top_k = data.draw(st.integers(1, min(experts, 4)))
+    others = experts_away = 0
+    for choice in itertools.combinations(range(experts), top_k):
+        places = [expert // held for expert in choice]
+        others += len({place for place in places if place})
+        experts_away += sum(place > 0 for place in places)
+    assert others <= experts_away <= top_k * comb(experts, top_k)
+    expected = others / experts_away
+    found = expert_copies(arch(experts, top_k), DEDUPLICATING, GroupShape(2 * nodes, nodes, 1), 2 * nodes)
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("dispatcher", "group", "ep"),
+    [("all-to-all", GroupShape(16, 2, 1), 16), ("deepep", GroupShape(8, 1, 1), 8), ("deepep", GroupShape(1), 1)],
+)
+def test_every_copy_crosses_otherwise(dispatcher, group, ep):
+    assert expert_copies(arch(64, 6), SoftwareFamily("x", dispatcher=dispatcher), group, ep) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("ep", "etp", "expected"),
     [
-        ({"expert_imbalance": 9}, "9 is more than ep 8"),
-        ({"expert_imbalance": 0.5}, "1 or more|at least 1|greater than or equal to 1"),
-        ({"expert_imbalance": 1.5, "parallelism": {"tp": 1, "pp": 1, "ep": 1}}, "ep is 1"),
-        ({"parallelism": {"tp": 1, "pp": 1, "ep": 5}}, "5 does not divide 16 experts"),
-        ({"parallelism": {"tp": 1, "pp": 2, "ep": 16}}, "does not divide"),
+        (8, 1, {"ep": GroupShape(8, 1, 1), "etp": GroupShape(1, 1, 1)}),
+        (4, 2, {"ep": GroupShape(4, 1, 1), "etp": GroupShape(2, 1, 1)}),
+        (16, 1, {"ep": GroupShape(16, 2, 1), "etp": GroupShape(1, 1, 1)}),
+        (8, 2, {"ep": GroupShape(8, 2, 2), "etp": GroupShape(2, 1, 1)}),
+        (4, 8, {"ep": GroupShape(4, 4, 8), "etp": GroupShape(8, 1, 1)}),
     ],
 )
-def test_what_cannot_be_is_refused(run, change, words):
-    with pytest.raises(InputError, match=words):
-        run(with_training(**change))
+def test_ranks_of_an_expert_are_neighbours(ep, etp, expected):
+    assert expert_groups(ep, etp, 64, 8, 8) == expected
+
+
+def test_a_rack_is_one_domain():
+    assert expert_groups(64, 1, 72, 72, 4)["ep"] == GroupShape(64, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("plan", "ep", "etp"),
+    [
+        ("{tp: 1, pp: 1, ep: 8}", 8, 1),
+        ("{tp: 2, pp: 1, ep: 8}", 8, 2),  # 16 ranks hold 8 x 2
+        ("{tp: 4, pp: 1, ep: 8}", 8, 1),  # 8 x 4 = 32 do not fit: experts stay whole
+        ("{tp: 4, pp: 1, ep: 2, etp: 1}", 2, 1),
+        ("{tp: 1, pp: 1}", 1, 1),
+    ],
+)
+def test_degrees(settle, plan, ep, etp):
+    layout = settle(MOE, f"training.parallelism={plan}", "training.micro_batch=1").layout
+    assert (layout.ep, layout.etp) == (ep, etp)
+
+
+def test_an_unstated_degree_is_listed(settle):
+    resolved = settle(MOE, "training.parallelism={tp: 2, pp: 1, ep: 4}", "training.micro_batch=1")
+    assert "training.parallelism.etp" in {one.path for one in resolved.assumptions}
+
+
+@pytest.mark.parametrize(
+    ("sets", "words"),
+    [
+        ([MOE, "training.parallelism={tp: 1, pp: 1, ep: 3}"], "3 does not divide 8 experts"),
+        ([MOE, "training.parallelism={tp: 1, pp: 4, ep: 8}"], "8 x etp 1 does not divide tp 1 x cp 1 x dp 4 = 4"),
+        (["training.parallelism={tp: 1, pp: 1, ep: 2}"], "has no experts"),
+    ],
+)
+def test_what_cannot_be_is_said(refused, sets, words):
+    found = refused(*sets, "training.micro_batch=1")
+    assert any(words in problem for problem in found), found
+
+
+def test_experts_that_share_a_node_cost_less(run):
+    """The same layer with its experts inside a node and over two: only the second crosses the fabric."""
+    change = {"experts": 16, "top_k": 4, "expert_ffn": 1024}
+    inside, across = (
+        run({"model": change, "training": {"parallelism": {"tp": 1, "pp": 1, "sequence_parallel": None, "ep": ep}}})
+        for ep in (8, 16)
+    )
+    lost = [dict(one.waterfall.items())["expert_context_parallel"] for one in (inside, across)]
+    assert 0 < 2 * lost[0] < lost[1]
