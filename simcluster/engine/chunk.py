@@ -38,17 +38,22 @@ class WireTimes:
 class ChunkTimes:
     """Times of a chunk in seconds from its start; every field but the blocks' is over CHUNK_COLUMNS.
 
-    duration        when its last block ends, the wire being free at the start
-    wire            when its last transfer ends, the wire being free at the start (0 without traffic)
-    compute_after   last block's end, counted from the time at which a busy wire becomes free
-    wire_after      last transfer's end, counted likewise
+    duration        when its last block ends, the wires being free at the start
+    wire, replica   when the last transfer of the shards' and of the replicas' wire ends, likewise (0 without traffic)
+    compute_after   last block's end, counted from the time at which a busy shards' wire becomes free
+    wire_after      last transfer's end on that wire, counted likewise (0: it stays busy as long)
+    replica_after   last transfer's end on the replicas' wire, counted likewise
+    replica_own     the same, counted from the time at which the replicas' wire becomes free
     starts, ends    (blocks, columns) when each block starts and ends on the device
     """
 
     duration: Floats
     wire: Floats
+    replica: Floats
     compute_after: Floats
     wire_after: Floats
+    replica_after: Floats
+    replica_own: Floats
     starts: Floats
     ends: Floats
 
@@ -61,8 +66,8 @@ def solve_chunk(blocks: Sequence[BlockTimes], shape: ChunkShape, traffic: WireTi
     """
     columns, count = len(CHUNK_COLUMNS), len(blocks)
     if not count:
-        zero, none = np.zeros(columns), np.full(columns, NEVER)
-        return ChunkTimes(zero, zero, none, none, np.zeros((0, columns)), np.zeros((0, columns)))
+        zero, none, empty = np.zeros(columns), np.full(columns, NEVER), np.zeros((0, columns))
+        return ChunkTimes(zero, zero, zero, none, zero, none, zero, empty, empty)
     program = chunk_program(shape)
     device, hosted, host = (
         np.array([getattr(block, name) for block in blocks])[:, [0, *range(len(COLUMNS))]]
@@ -77,14 +82,27 @@ def solve_chunk(blocks: Sequence[BlockTimes], shape: ChunkShape, traffic: WireTi
     issued = np.cumsum(host, axis=0) - host
     times = solve(program.graph, durations, np.tile(issued + hosted - device, 2))
     ends = times[list(program.compute)]
-    wire = times[list(program.wires)].max(axis=0) if program.wires else np.zeros(2 * columns)
     starts = ends - durations[:count]
+    wire, wire_after = _last(times, program.shards, horizon)
+    replica, replica_after = _last(times, program.replicas, horizon)
     after = ends[-1, columns:] - horizon
     return ChunkTimes(
         duration=ends[-1, :columns],
-        wire=wire[:columns],
+        wire=wire,
+        replica=replica,
         compute_after=np.where(after > -0.5 * horizon, after, NEVER),
-        wire_after=wire[columns:] - horizon if program.wires else np.full(columns, NEVER),
+        wire_after=wire_after if program.shards else np.zeros(columns),
+        replica_after=replica_after,
+        replica_own=durations[3 * count : 4 * count, :columns].sum(axis=0),
         starts=starts[:, :columns],
         ends=ends[:, :columns],
     )
+
+
+def _last(times: Floats, tasks: Sequence[int], horizon: float) -> tuple[Floats, Floats]:
+    """When the last of these tasks ends: with free wires, and after the horizon of a busy one."""
+    columns = len(CHUNK_COLUMNS)
+    if not tasks:
+        return np.zeros(columns), np.full(columns, NEVER)
+    ends = times[list(tasks)].max(axis=0)
+    return ends[:columns], ends[columns:] - horizon

@@ -180,14 +180,20 @@ class _Tables:
                         self._wire(one, row)
 
     def _wire(self, times: ChunkTimes, row: int) -> None:
-        """Rows of a chunk's wire; only the first column has traffic."""
+        """Rows of a chunk's wires; only the first column has traffic."""
         program = self.program
         self.durations[program.wire_base + row, 0] = times.wire[0]
-        half = 2 * program.parts * POSITIONS
-        self.lags[program.busy_wire_base + row] = NEVER
-        self.lags[program.busy_wire_base + half + row] = NEVER
-        self.lags[program.busy_wire_base + row, 0] = times.compute_after[0] - times.duration[0]
-        self.lags[program.busy_wire_base + half + row, 0] = times.wire_after[0] - times.wire[0]
+        self._busy(0, row, times.compute_after[0] - times.duration[0])
+        self._busy(1, row, times.wire_after[0] - times.wire[0])
+        if program.shape.replica_wires:
+            self.durations[program.replica_base + row, 0] = times.replica[0]
+            self._busy(2, row, times.replica_after[0] - times.replica[0])
+            self._busy(3, row, times.replica_own[0] - times.replica[0])
+
+    def _busy(self, path: int, row: int, lag: float) -> None:
+        base = self.program.busy_wire_base + path * self.program.chunk_rows + row
+        self.lags[base] = NEVER
+        self.lags[base, 0] = lag
 
     def _message_s(self, part: int, neighbour: int) -> tuple[float, float]:
         """Time of a message, and of the gather that follows where it came in pieces to ranks that need the whole."""
@@ -272,7 +278,8 @@ class _Tables:
         experts = np.array([stage_experts(self.plan, stage) for stage in self.plan.contents])
         data = self.plan.data
         updated = (held - experts) / data.shards + experts / data.expert_shards
-        moved = updated * self.plan.optimizer_bytes + held * self.plan.gradient_pass_bytes
+        gradients = held if data.units is None else updated  # what is summed in shards stays in shards
+        moved = updated * self.plan.optimizer_bytes + gradients * self.plan.gradient_pass_bytes
         return streaming_time(self.machine.kernels, moved, np.full(len(held), 4.0))
 
     def _tail(self) -> None:

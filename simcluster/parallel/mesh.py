@@ -7,6 +7,7 @@ order, so a group along an axis has a stride (the product of faster axes) and a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from simcluster.shapes import GroupShape
 
@@ -59,13 +60,25 @@ def group_shape(ranks: int, stride: int, world: int, domain_gpus: int, node_gpus
     """
     if ranks <= 1:
         return GroupShape(1, 1, 1)
-    span = ranks * stride
-    domains = min(ranks, max(1, -(-span // domain_gpus)))
+    domains = min(ranks, _domains(ranks * stride, world, domain_gpus, node_gpus))
     if domains == 1:
         return GroupShape(ranks, 1, 1)
     members_in_node = max(1, min(ranks, node_gpus // stride)) if stride < node_gpus else 1
     gpus_in_use = min(node_gpus, world)
     return GroupShape(ranks, domains, max(1, gpus_in_use // members_in_node))
+
+
+def _domains(span: int, world: int, domain_gpus: int, node_gpus: int) -> int:
+    """Domains that the worst placed block of `span` neighbouring ranks touches.
+
+    Blocks follow each other without a gap, so on nodes that they do not divide some straddle. A larger domain is taken
+    to leave nodes idle instead, so that blocks start with it.
+
+    >>> _domains(6, 24, 8, 8), _domains(6, 6, 8, 8), _domains(64, 256, 72, 4)
+    (2, 1, 1)
+    """
+    start = domain_gpus - gcd(span, domain_gpus) if world > span and domain_gpus <= node_gpus else 0
+    return max(1, -(-(span + start) // domain_gpus))
 
 
 def axis_group(mesh: Mesh, axis: str, domain_gpus: int, node_gpus: int) -> GroupShape:

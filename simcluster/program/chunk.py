@@ -35,16 +35,20 @@ class ChunkShape:
 
 @dataclass(frozen=True)
 class ChunkProgram:
-    """A compiled chunk. Duration rows: blocks, gathers, scatters, replicas, wire entry; lag rows: host of blocks."""
+    """A compiled chunk. Duration rows: blocks, gathers, scatters, replicas, wire entry; lag rows: host of blocks.
+
+    compute, shards, replicas   tasks of each stream
+    """
 
     shape: ChunkShape
     graph: TaskGraph
     compute: tuple[int, ...]
-    wires: tuple[int, ...]
+    shards: tuple[int, ...]
+    replicas: tuple[int, ...]
 
     @property
     def entry_row(self) -> int:
-        """Duration row of the time at which the wire becomes free."""
+        """Duration row of the time at which the shards' wire becomes free."""
         return 4 * self.shape.blocks
 
 
@@ -58,8 +62,8 @@ def chunk_program(shape: ChunkShape) -> ChunkProgram:
     builder, count = GraphBuilder(), shape.blocks
     compute: list[int] = []
     wires: list[int] = []
+    replicas: list[int] = []
     last_wire = builder.add(4 * count, SHARD_WIRE) if shape.gathers or shape.scatters else SOURCE
-    last_replica = SOURCE
     gathered: list[int] = []
 
     def gather(unit: int) -> None:
@@ -83,7 +87,6 @@ def chunk_program(shape: ChunkShape) -> ChunkProgram:
             last_wire = builder.add(2 * count + unit, SHARD_WIRE, [(last_wire, NO_LAG), (compute[-1], NO_LAG)])
             wires.append(last_wire)
             if shape.replicas:
-                waits = [(last_wire, NO_LAG), *([(last_replica, NO_LAG)] if last_replica != SOURCE else [])]
-                last_replica = builder.add(3 * count + unit, REPLICA_WIRE, waits)
-                wires.append(last_replica)
-    return ChunkProgram(shape, builder.finish(), tuple(compute), tuple(wires))
+                waits = [(last_wire, NO_LAG), *([(replicas[-1], NO_LAG)] if replicas else [])]
+                replicas.append(builder.add(3 * count + unit, REPLICA_WIRE, waits))
+    return ChunkProgram(shape, builder.finish(), tuple(compute), tuple(wires), tuple(replicas))

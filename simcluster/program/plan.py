@@ -228,6 +228,7 @@ def step_shape(plan: StepPlan) -> StepShape:
         overlap_gather=plan.data.overlap_gather,
         tied_embedding=plan.tied_exchange,
         wires=has_wires(plan),
+        replica_wires=has_wires(plan) and units is not None and units.reduce and units.replicas.ranks > 1,
     )
 
 
@@ -255,11 +256,11 @@ def _counts(plan: StepPlan, backward: bool, wanted: bool) -> tuple[tuple[int, ..
 
 
 def message_bytes(plan: StepPlan) -> float:
-    """Bytes that one rank sends to the next stage for one micro-batch (16-bit activations).
+    """Bytes that one rank sends to the next stage for one micro-batch.
 
     175B, one sequence of 2,048 tokens, tp 8 with sequence parallel: 6,291,456 B.
     """
-    whole = ACTIVATION_BYTES * float(plan.batch.tokens) * plan.arch.hidden
+    whole = plan.widening * ACTIVATION_BYTES * float(plan.batch.tokens) * plan.arch.hidden
     split = plan.layer.sequence_parallel or plan.pipeline.scatter
     return whole / plan.mesh.tp if split else whole
 

@@ -30,6 +30,7 @@ class StepShape:
     overlap_gather    gathers run at the start of the step beside the first forward, instead of after the optimizer
     tied_embedding    first and last stage exchange the gradient of a shared embedding
     wires             chunks move shards of parameters or gradients over a wire of their own
+    replica_wires     they also sum shards over replicas, on another one
     """
 
     schedule: str
@@ -43,6 +44,12 @@ class StepShape:
     overlap_gather: bool
     tied_embedding: bool
     wires: bool = False
+    replica_wires: bool = False
+
+    @property
+    def wire_count(self) -> int:
+        """Wires that run beside a chunk."""
+        return int(self.wires) + int(self.replica_wires)
 
 
 @dataclass(frozen=True)
@@ -99,9 +106,19 @@ class StepProgram:
         return self.optimizer_base + self.shape.pp
 
     @property
+    def replica_base(self) -> int:
+        """First duration row of the chunks' replica wires, in the order of the chunk rows."""
+        return self.wire_base + self.chunk_rows
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a table over chunks."""
+        return 2 * self.parts * POSITIONS
+
+    @property
     def duration_rows(self) -> int:
         """Rows of the duration table."""
-        return self.wire_base + (2 * self.parts * POSITIONS if self.shape.wires else 0)
+        return self.wire_base + self.chunk_rows * self.shape.wire_count
 
     def message_lag(self, kind: int, virtual_stage: int) -> int:
         """Lag row of the message that chunk (kind, virtual stage) receives."""
@@ -123,13 +140,16 @@ class StepProgram:
 
     @property
     def busy_wire_base(self) -> int:
-        """First lag row by which a busy wire delays a chunk's compute, then (as many rows on) its wire."""
+        """First lag row by which a busy wire delays a chunk.
+
+        As many rows each: compute, its wire, its replica wire; then what a busy replica wire delays, itself.
+        """
         return self.need_base + len(self.gather_rows)
 
     @property
     def lag_rows(self) -> int:
         """Rows of the lag table."""
-        return self.busy_wire_base + (4 * self.parts * POSITIONS if self.shape.wires else 0)
+        return self.busy_wire_base + 2 * self.chunk_rows * self.shape.wire_count
 
 
 class _Edges:
@@ -185,13 +205,21 @@ def _chunk_edges(edges: _Edges, chunks: _Chunks, parts: int, offset: int = 0) ->
     edges.add(needs + offset, producer, chunks.kind[needs] * parts + chunks.virtual[needs])
 
 
-def _wire_edges(edges: _Edges, chunks: _Chunks, parts: int, rows: Ints, base: int) -> None:
-    """A chunk's wire starts with it, after the wire of the chunk before; that wire also holds its compute back."""
-    count = len(chunks.kind)
-    _chunk_edges(edges, chunks, parts, offset=count)
+def _wire_edges(edges: _Edges, chunks: _Chunks, parts: int, rows: Ints, base: int, wires: int) -> None:
+    """A chunk's wires start with it, each after that of the chunk before; a busy wire also holds back what waits for it.
+
+    Tasks: chunks, their wires, their replica wires if there are any.
+    """
+    count, table = len(chunks.kind), 2 * parts * POSITIONS
     follows = np.flatnonzero(np.diff(chunks.stage, prepend=-1) == 0)
-    edges.add(follows, follows - 1 + count, base + rows[follows])
-    edges.add(follows + count, follows - 1 + count, base + 2 * parts * POSITIONS + rows[follows])
+    before, lags = follows - 1, base + rows[follows]
+    for wire in range(1, wires + 1):
+        _chunk_edges(edges, chunks, parts, offset=wire * count)
+    edges.add(follows, before + count, lags)
+    edges.add(follows + count, before + count, lags + table)
+    if wires > 1:
+        edges.add(follows + 2 * count, before + count, lags + 2 * table)
+        edges.add(follows + 2 * count, before + 2 * count, lags + 3 * table)
 
 
 def _positions(shape: StepShape, micro: Ints) -> Ints:
@@ -204,7 +232,7 @@ class _Tail:
 
     def __init__(self, shape: StepShape, chunks: _Chunks, edges: _Edges) -> None:
         self.shape, self.chunks, self.edges = shape, chunks, edges
-        self.count = len(chunks.kind) * (2 if shape.wires else 1)
+        self.count = len(chunks.kind) * (1 + shape.wire_count)
         self.streams: list[int] = []
         self.bucket_rows = self._rows(shape.grad_buckets)
         self.gather_rows = self._rows(shape.gather_buckets, forward=True)
@@ -248,7 +276,8 @@ class _Tail:
         """Tied-embedding exchange and gradient norm over all stages, then the optimizer of each stage."""
         shape = self.shape
         ends = self.chunks.starts[1:] - 1
-        wires = [int(end) + len(self.chunks.kind) for end in ends] if shape.wires else []
+        tasks = len(self.chunks.kind)
+        wires = [int(end) + tasks * wire for wire in range(1, shape.wire_count + 1) for end in ends]
         waits = list(dict.fromkeys((*reduced, *(int(end) for end in ends), *wires)))
         barrier, tied = self.task(0), self.task(0)
         for end in (0, shape.pp - 1) if shape.tied_embedding else ():
@@ -302,15 +331,15 @@ def step_program(shape: StepShape) -> StepProgram:
     chunk_rows = (chunks.kind * parts + chunks.virtual) * POSITIONS + _positions(shape, chunks.micro)
     base = 2 * parts * POSITIONS
     buckets, gather_count = len(tail.bucket_rows), len(tail.gather_rows)
-    wire_rows = np.zeros(0, dtype=np.int64)
     if shape.wires:
-        _wire_edges(edges, chunks, parts, chunk_rows, tail.need_base + gather_count)
-        wire_rows = base + buckets + gather_count + 2 + shape.pp + chunk_rows
+        _wire_edges(edges, chunks, parts, chunk_rows, tail.need_base + gather_count, shape.wire_count)
+    first_wire = base + buckets + gather_count + 2 + shape.pp
+    wire_rows = [first_wire + wire * base + chunk_rows for wire in range(shape.wire_count)]
     rest = [*range(base + buckets, base + buckets + gather_count), *range(base, base + buckets)]
     rest += range(base + buckets + gather_count, base + buckets + gather_count + 2 + shape.pp)
-    duration = np.concatenate([chunk_rows, wire_rows, np.asarray(rest, dtype=np.int64)])
-    wire_streams = chunks.stage + 2 * shape.pp if shape.wires else wire_rows
-    stream = np.concatenate([chunks.stage, wire_streams, np.asarray(tail.streams, dtype=np.int64)])
+    duration = np.concatenate([chunk_rows, *wire_rows, np.asarray(rest, dtype=np.int64)])
+    wire_streams = [chunks.stage + (2 + wire) * shape.pp for wire in range(shape.wire_count)]
+    stream = np.concatenate([chunks.stage, *wire_streams, np.asarray(tail.streams, dtype=np.int64)])
     graph = graph_from_edges(duration, stream, *edges.arrays())
     return StepProgram(
         shape, graph, chunks.kind, chunks.micro, chunks.virtual, len(chunks.kind), tail.bucket_rows, tail.gather_rows

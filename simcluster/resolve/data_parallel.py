@@ -15,6 +15,7 @@ from simcluster.timing.software import SoftwareFamily
 
 WIDTH_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
 LOW_PRECISIONS = ("fp8", "fp8-block", "mxfp8", "nvfp4")
+FULL_WIDTH = ("tf32", "fp32")  # precisions whose parameters and activations take 32 bits
 WHOLE = ("zero-3", "fsdp", "hsdp")  # strategies that also share out the parameters
 
 
@@ -35,7 +36,7 @@ def data_parallel_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout,
         reduce_kind=_reduce_kind(family, layout, replicas, sharded),
         gather_kind=_gather_kind(family, layout, sharded),
         gradient_bytes=WIDTH_BYTES[family.gradient_dtype],
-        parameter_bytes=1.0 if low else 2.0,
+        parameter_bytes=1.0 if low else 4.0 if layout.precision in FULL_WIDTH else 2.0,
         bucket_bytes=max(family.bucket_bytes, family.bucket_bytes_per_rank * replicas),
         overlap_reduce=family.overlap_grad_reduce,
         overlap_gather=family.overlap_param_gather,
@@ -50,7 +51,7 @@ def _compression(layout: Layout) -> Compression | None:
 
 
 def _reduce_kind(family: SoftwareFamily, layout: Layout, replicas: int, sharded: bool) -> CollectiveKind:
-    if layout.strategy in WHOLE:
+    if sharded and layout.strategy in WHOLE:
         return "reduce_scatter"
     if sharded and layout.shards == replicas and family.gradient_sync == "reduce-scatter":
         return "reduce_scatter"

@@ -8,7 +8,7 @@ from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents, stage_contents
 from simcluster.program.block import ExchangePlan
 from simcluster.program.plan import ACTIVATION_BYTES, BLOCK_OF, PipelinePlan, RecomputePlan, StepPlan
-from simcluster.resolve.data_parallel import LOW_PRECISIONS, WIDTH_BYTES, data_parallel_plan
+from simcluster.resolve.data_parallel import FULL_WIDTH, LOW_PRECISIONS, WIDTH_BYTES, data_parallel_plan
 from simcluster.resolve.expert_parallel import expert_copies, expert_groups
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
@@ -74,7 +74,7 @@ def step_plan(
     contents = stage_contents(arch.layers, layout.pp, layout.virtual_stages, explicit, family.stage_balance)
     batch = Batch(layout.micro_batch, layout.sequence_length, layout.cp)
     parameters, experts = _block_parameters(arch, layout)
-    wide = 2.0 if layout.precision in ("tf32", "fp32") else 1.0
+    wide = 2.0 if layout.precision in FULL_WIDTH else 1.0
     return StepPlan(
         arch=arch,
         mesh=mesh,
@@ -118,7 +118,7 @@ def _attention_dtype(family: SoftwareFamily, precision: str) -> str:
     """Attention stays in 16 bits under an 8- or 4-bit recipe unless the software says otherwise."""
     if precision in LOW_PRECISIONS:
         return "fp8" if family.fp8_attention else "bf16"
-    return "bf16" if precision in ("tf32", "fp32") else precision
+    return precision
 
 
 def _chunks(arch: Architecture, family: SoftwareFamily, layout: Layout) -> int:

@@ -116,10 +116,11 @@ def _extent(arch: Architecture, batch: Batch, plan: LayerPlan, window: bool) -> 
     step sees half a block of keys, a gathered call half of all keys; heads exchanged, the call is whole.
     """
     seq = batch.sequence
-    if window and plan.cp == 1:
+    whole = plan.cp == 1 or plan.context == "all-to-all"
+    if window and whole:
         pairs = np.asarray(attended_pairs(seq, arch.window, arch.window_kind), dtype=float)
         return batch.micro_batch, seq, pairs / seq, False
-    if plan.cp == 1 or plan.context == "all-to-all":
+    if whole:
         return batch.micro_batch, seq, seq, True
     reach = seq
     if window:

@@ -91,4 +91,6 @@ def test_no_gathering_ahead_exposes_every_gather():
 
 def test_replica_sums_follow_their_shard_sums():
     times = sharded(5, 10.0, scatter=2.0, replica=9.0)
-    assert times.wire[0] == pytest.approx(10 * 5 + 2 + 9)
+    assert times.wire[0] == pytest.approx(10 * 5 + 2)
+    assert times.replica[0] == pytest.approx(10 * 5 + 2 + 9)
+    assert times.replica_own[0] == pytest.approx(5 * 9)

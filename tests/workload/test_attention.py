@@ -145,7 +145,6 @@ def test_context_ranks_share_the_pairs_evenly(context, cp, tp, kind, which):
     assert all_pairs(cp) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="with exchanged heads the whole causal square is computed, window or not")
 def test_a_window_stays_a_window_when_heads_are_exchanged():
     arch = Architecture("c", 2, 64, 16, 16, 16, 256, 100, window=100)
     one, many = (

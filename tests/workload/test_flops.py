@@ -247,6 +247,8 @@ DEEPSEEK_V3 = Architecture(
     "deepseek-v3", 61, 7168, 128, 128, 192, 18432, 129280, experts=256, top_k=8, expert_ffn=2048, shared_ffn=2048,
     dense_layers=3, router_bias=True, q_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128,
 )  # fmt: skip
+
+
 def test_modules_of_deepseek_v3_by_hand():
     """58 layers of experts and 3 dense ones; a token passes 8 routed experts, the shared one and the router."""
     h, f = 7168, 2048
