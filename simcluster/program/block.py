@@ -250,16 +250,16 @@ def backward_block(
     elements: Sequence[Element],
     exchange: ExchangePlan,
     dropped: Mapping[str, float] | None = None,
-    again: bool = False,
+    again: Sequence[Element] = (),
 ) -> tuple[BlockOp, ...]:
     """Operations of a block's backward pass in issue order.
 
     `dropped` names the parts (or elements) whose activations were not kept, with the share of their work that runs
-    again (selective recompute); `again` runs the whole forward first (full recompute), exchanges included.
+    again (selective recompute); the forward of `again` runs first, exchanges included (full recompute).
     """
     weaver = _Weaver(exchange)
     if again:
-        _forward(weaver, elements, recompute=True)
+        _forward(weaver, again, recompute=True)
     _backward(weaver, elements, {} if again else dropped or {})
     return tuple(weaver.ops)
 

@@ -151,6 +151,10 @@ class Bucket:
     experts: float = 0.0
 
 
+# What surrounds the layer in a block of multi-token prediction: no framework runs it again.
+_NEVER_AGAIN = ("mtp_projection", "final_norm", "output", "loss")
+
+
 def block_names(plan: StepPlan, contents: ChunkContents, backward: bool = False) -> tuple[str, ...]:
     """Blocks of a chunk in the order of a pass; layers by kind, those of further tokens after the head."""
     layers = (BLOCK_OF[layer_kind(plan.arch, contents.first + i)] for i in range(contents.layers))
@@ -168,12 +172,15 @@ def block_ops(plan: StepPlan, block: str, backward: bool) -> tuple[BlockOp, ...]
         return ops + _loss_exchanges(plan, block, len(ops) - 1)
     if block not in LAYER_BLOCKS and block != "mtp":
         return backward_block(elements, exchange)
-    return backward_block(elements, exchange, dict(plan.recompute.parts), plan.recompute.whole_layers)
+    if plan.recompute.whole_layers:
+        again = tuple(element for element in elements if element.name not in _NEVER_AGAIN)
+        return backward_block(elements, exchange, again=again)
+    return backward_block(elements, exchange, dict(plan.recompute.parts))
 
 
 def _elements(plan: StepPlan, block: str) -> tuple[Element, ...]:
     """Elements of a block; head and routers stay in 16 bits."""
-    wide = replace(plan.layer, dtype=plan.layer.attention_dtype)
+    wide = replace(plan.layer, dtype=plan.layer.head_dtype)
     if block == "embedding":
         elements = embedding_elements(plan.arch, plan.batch, wide)
     elif block == "head":
@@ -187,7 +194,7 @@ def _elements(plan: StepPlan, block: str) -> tuple[Element, ...]:
 
 def _loss_exchanges(plan: StepPlan, block: str, last: int) -> tuple[BlockOp, ...]:
     """A vocabulary split over tp needs the maximum and two sums of each token's logits (fp32), once they are there."""
-    if block != "head" or plan.mesh.tp == 1:
+    if block not in ("head", "mtp") or plan.mesh.tp == 1:
         return ()
     size = 4.0 * plan.batch.tokens
     names = ("loss_max", "loss_target", "loss_sum")

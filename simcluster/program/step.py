@@ -53,23 +53,14 @@ class StepShape:
 
 
 @dataclass(frozen=True)
-class StepProgram:
-    """A compiled step.
-
-    tasks: chunks first (in stage order), their wires in the same order if there are any, then gathers, buckets,
-    barrier, optimizer. The properties give the rows of the duration and lag tables: chunk durations
-    [kind, virtual stage, position], message and own-stage lags
-    [kind, virtual stage], buckets and gathers as (stage, chunk, index) lists in table order.
+class StepRows:
+    """Rows of the duration and lag tables of a step: chunk durations [kind, virtual stage, position], message and
+    own-stage lags [kind, virtual stage], then buckets and gathers as many as there are.
     """
 
     shape: StepShape
-    graph: TaskGraph
-    kind: Ints
-    micro: Ints
-    virtual_stage: Ints
-    chunk_tasks: int
-    bucket_rows: tuple[tuple[int, int, int], ...]
-    gather_rows: tuple[tuple[int, int, int], ...]
+    buckets: int
+    gathers: int
 
     @property
     def parts(self) -> int:
@@ -88,12 +79,12 @@ class StepProgram:
     @property
     def gather_base(self) -> int:
         """First duration row of the parameter gathers."""
-        return self.bucket_base + len(self.bucket_rows)
+        return self.bucket_base + self.buckets
 
     @property
     def barrier_row(self) -> int:
         """Duration row of the gradient norm; the tied embedding's exchange is the next."""
-        return self.gather_base + len(self.gather_rows)
+        return self.gather_base + self.gathers
 
     @property
     def optimizer_base(self) -> int:
@@ -136,7 +127,7 @@ class StepProgram:
     @property
     def need_base(self) -> int:
         """First lag row of the gathers: minus the time into the first forward at which the parameters are needed."""
-        return self.release_base + len(self.bucket_rows)
+        return self.release_base + self.buckets
 
     @property
     def busy_wire_base(self) -> int:
@@ -144,12 +135,29 @@ class StepProgram:
 
         As many rows each: compute, its wire, its replica wire; then what a busy replica wire delays, itself.
         """
-        return self.need_base + len(self.gather_rows)
+        return self.need_base + self.gathers
 
     @property
     def lag_rows(self) -> int:
         """Rows of the lag table."""
         return self.busy_wire_base + 2 * self.chunk_rows * self.shape.wire_count
+
+
+@dataclass(frozen=True)
+class StepProgram(StepRows):
+    """A compiled step.
+
+    tasks: chunks first (in stage order), their wires in the same order if there are any, then gathers, buckets,
+    barrier, optimizer. Buckets and gathers are (stage, chunk, index) in the order of their rows.
+    """
+
+    graph: TaskGraph
+    kind: Ints
+    micro: Ints
+    virtual_stage: Ints
+    chunk_tasks: int
+    bucket_rows: tuple[tuple[int, int, int], ...]
+    gather_rows: tuple[tuple[int, int, int], ...]
 
 
 class _Edges:
@@ -205,16 +213,16 @@ def _chunk_edges(edges: _Edges, chunks: _Chunks, parts: int, offset: int = 0) ->
     edges.add(needs + offset, producer, chunks.kind[needs] * parts + chunks.virtual[needs])
 
 
-def _wire_edges(edges: _Edges, chunks: _Chunks, parts: int, rows: Ints, base: int, wires: int) -> None:
-    """A chunk's wires start with it, each after that of the chunk before; a busy wire also holds back what waits for it.
+def _wire_edges(edges: _Edges, chunks: _Chunks, chunk_rows: Ints, rows: StepRows) -> None:
+    """A chunk's wires start with it, each after that of the chunk before; a busy wire holds back what waits for it.
 
     Tasks: chunks, their wires, their replica wires if there are any.
     """
-    count, table = len(chunks.kind), 2 * parts * POSITIONS
+    count, table, wires = len(chunks.kind), rows.chunk_rows, rows.shape.wire_count
     follows = np.flatnonzero(np.diff(chunks.stage, prepend=-1) == 0)
-    before, lags = follows - 1, base + rows[follows]
+    before, lags = follows - 1, rows.busy_wire_base + chunk_rows[follows]
     for wire in range(1, wires + 1):
-        _chunk_edges(edges, chunks, parts, offset=wire * count)
+        _chunk_edges(edges, chunks, rows.parts, offset=wire * count)
     edges.add(follows, before + count, lags)
     edges.add(follows + count, before + count, lags + table)
     if wires > 1:
@@ -236,8 +244,7 @@ class _Tail:
         self.streams: list[int] = []
         self.bucket_rows = self._rows(shape.grad_buckets)
         self.gather_rows = self._rows(shape.gather_buckets, forward=True)
-        parts = shape.pp * shape.virtual_stages
-        self.release_base, self.need_base = 4 * parts, 4 * parts + len(self.bucket_rows)
+        self.rows = StepRows(shape, len(self.bucket_rows), len(self.gather_rows))
 
     @staticmethod
     def _rows(counts: tuple[tuple[int, ...], ...], forward: bool = False) -> tuple[tuple[int, int, int], ...]:
@@ -266,7 +273,7 @@ class _Tail:
                 self.edges.add(task, finish[stage], NO_LAG)
             last = self._chunk(BACKWARD, self.shape.micro_batches - 1, stage, chunk)
             if self.shape.overlap_reduce:
-                self.edges.add(task, last, self.release_base + row)
+                self.edges.add(task, last, self.rows.release_base + row)
             else:
                 self.edges.add(task, ends[stage], NO_LAG)
             finish[stage] = task
@@ -297,7 +304,7 @@ class _Tail:
             self.edges.add(task, previous[stage], NO_LAG)
             if self.shape.overlap_gather:
                 first = self._chunk(FORWARD, 0, stage, chunk)
-                self.edges.add(first, task, self.need_base + row)
+                self.edges.add(first, task, self.rows.need_base + row)
             previous[stage] = task
             tasks.append(task)
         return tasks
@@ -328,19 +335,29 @@ def step_program(shape: StepShape) -> StepProgram:
     reduced = tail.buckets()
     steps = tail.optimizer(reduced)
     _hang_gathers_behind(tail, gathers, steps)
+    rows = tail.rows
     chunk_rows = (chunks.kind * parts + chunks.virtual) * POSITIONS + _positions(shape, chunks.micro)
-    base = 2 * parts * POSITIONS
-    buckets, gather_count = len(tail.bucket_rows), len(tail.gather_rows)
     if shape.wires:
-        _wire_edges(edges, chunks, parts, chunk_rows, tail.need_base + gather_count, shape.wire_count)
-    first_wire = base + buckets + gather_count + 2 + shape.pp
-    wire_rows = [first_wire + wire * base + chunk_rows for wire in range(shape.wire_count)]
-    rest = [*range(base + buckets, base + buckets + gather_count), *range(base, base + buckets)]
-    rest += range(base + buckets + gather_count, base + buckets + gather_count + 2 + shape.pp)
-    duration = np.concatenate([chunk_rows, *wire_rows, np.asarray(rest, dtype=np.int64)])
+        _wire_edges(edges, chunks, chunk_rows, rows)
+    wire_rows = [rows.wire_base + wire * rows.chunk_rows + chunk_rows for wire in range(shape.wire_count)]
+    behind = (
+        *range(rows.gather_base, rows.barrier_row),
+        *range(rows.bucket_base, rows.gather_base),
+        *range(rows.barrier_row, rows.wire_base),
+    )
+    duration = np.concatenate([chunk_rows, *wire_rows, np.asarray(behind, dtype=np.int64)])
     wire_streams = [chunks.stage + (2 + wire) * shape.pp for wire in range(shape.wire_count)]
     stream = np.concatenate([chunks.stage, *wire_streams, np.asarray(tail.streams, dtype=np.int64)])
     graph = graph_from_edges(duration, stream, *edges.arrays())
     return StepProgram(
-        shape, graph, chunks.kind, chunks.micro, chunks.virtual, len(chunks.kind), tail.bucket_rows, tail.gather_rows
+        shape,
+        rows.buckets,
+        rows.gathers,
+        graph,
+        chunks.kind,
+        chunks.micro,
+        chunks.virtual,
+        len(chunks.kind),
+        tail.bucket_rows,
+        tail.gather_rows,
     )

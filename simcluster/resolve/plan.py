@@ -18,46 +18,19 @@ from simcluster.timing.software import SoftwareFamily
 from simcluster.workload.elements import Batch, LayerPlan
 from simcluster.workload.layers import layer_kind
 from simcluster.workload.parameters import padded_vocab
-
-_SHARED = ("shared_up", "shared_activation", "shared_down")
-
-# What a framework's recompute module runs again: parts or elements of a layer, with the share of each (names of
-# NVIDIA/Megatron-LM; "every-other-matmul" is the op-level policy of pytorch/torchtitan).
-MODULES: dict[str, dict[str, float]] = {
-    "core_attn": {"core_attention": 1.0},
-    "layernorm": {"norm": 1.0},
-    "mlp_act": {"activation": 1.0},
-    "moe_act": {"experts_activation": 1.0},
-    "mla_up_proj": {"q_up": 1.0, "kv_up": 1.0},
-    "mlp": {"ffn_up": 1.0, "ffn_activation": 1.0, "ffn_down": 1.0},
-    "moe": dict.fromkeys(("router", "permute", "experts_up", "experts_activation", "experts_down", *_SHARED), 1.0),
-    "shared_experts": dict.fromkeys(_SHARED, 1.0),
-    "attention": {"qkv": 1.0, "rotary": 1.0, "core_attention": 1.0},
-    "every-other-matmul": {
-        "norm": 1.0,
-        "rotary": 1.0,
-        "activation": 1.0,
-        "projection": 1.0,
-        "ffn_up": 0.5,
-        "qkv": 0.2,
-    },
-}
+from simcluster.workload.rerun import MODULES, rerun_shares
 
 
-def recompute_plan(mode: str, family: SoftwareFamily, trail: Trail) -> RecomputePlan:
+def recompute_plan(mode: str, arch: Architecture, family: SoftwareFamily, trail: Trail) -> RecomputePlan:
     """What the backward runs again, from a mode or from modules joined by "+"."""
     if mode in ("none", "full", "layer"):
         return RecomputePlan(whole_layers=mode != "none")
     modules = family.selective_modules if mode == "selective" else tuple(mode.split("+"))
-    unknown = [module for module in modules if module not in MODULES]
-    if unknown:
-        advice = f"known: {', '.join(sorted(MODULES))}"
-        trail.problem("training.recompute", f"modules {', '.join(unknown)} are not simulated yet", advice)
-    shares: dict[str, float] = {}
     for module in modules:
-        for part, share in MODULES.get(module, {}).items():
-            shares[part] = max(share, shares.get(part, 0.0))
-    return RecomputePlan(parts=tuple(sorted(shares.items())))
+        if module not in MODULES:
+            advice = f"known: {', '.join(sorted(MODULES))}"
+            trail.problem("training.recompute.modules", f"unknown module {module!r}", advice)
+    return RecomputePlan(parts=tuple(sorted(rerun_shares(modules, arch).items())))
 
 
 def step_plan(
@@ -96,7 +69,7 @@ def step_plan(
             expert_copies=expert_copies(arch, family, _expert_group(cluster, layout), layout.ep),
         ),
         widening=wide,
-        recompute=recompute_plan(layout.recompute, family, trail),
+        recompute=recompute_plan(layout.recompute, arch, family, trail),
         data=data_parallel_plan(cluster, family, layout, mesh),
         pipeline=PipelinePlan(
             schedule=layout.schedule,
@@ -153,6 +126,7 @@ def _layer_plan(family: SoftwareFamily, layout: Layout) -> LayerPlan:
         accumulate_in_gemm=family.accumulate_in_gemm,
         dtype=layout.precision,
         attention_dtype=_attention_dtype(family, layout.precision),
+        head_dtype="bf16" if layout.precision in LOW_PRECISIONS else layout.precision,
     )
 
 

@@ -79,6 +79,7 @@ class LayerPlan:
     accumulate_in_gemm: bool = True
     dtype: str = "bf16"
     attention_dtype: str = "bf16"
+    head_dtype: str = "bf16"
 
 
 @dataclass(frozen=True, slots=True)

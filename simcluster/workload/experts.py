@@ -48,14 +48,14 @@ def expert_elements(arch: Architecture, batch: Batch, plan: LayerPlan) -> tuple[
 
 
 def _routed_tokens(batch: Batch, plan: LayerPlan) -> Num:
-    """Tokens that one rank routes: its share of 1/tp with sequence parallelism, else over ranks of etp that hold them."""
+    """Tokens that one rank routes: 1/tp of them with sequence parallelism, else split over etp ranks that hold them."""
     split = plan.tp if plan.sequence_parallel else min(plan.tp, plan.etp)
     return np.asarray(batch.tokens, dtype=float) / split
 
 
 def _router(arch: Architecture, tokens: Num, plan: LayerPlan) -> Element:
     scores = tokens * arch.experts
-    project = linear("router", tokens, arch.experts, arch.hidden, replace(plan, dtype=plan.attention_dtype))
+    project = linear("router", tokens, arch.experts, arch.hidden, replace(plan, dtype=plan.head_dtype))
     choose = Streaming("routing", 20.0 * scores, _ROUTER_KERNELS)
     return Element(
         "router",

@@ -362,18 +362,27 @@ def palm_flops_per_token(parameters: Num, layers: Num, heads: Num, head_dim: Num
     return 6.0 * parameters + 12.0 * layers * heads * head_dim * seq
 
 
-def _every_other_matmul(arch: Architecture, mlp: MlpKind) -> int:
-    """Weights of the matrices whose results pytorch/torchtitan's op-level policy does not keep, for one token.
+def every_other_matrices(arch: Architecture, mlp: MlpKind) -> tuple[tuple[Matrix, bool], ...]:
+    """Matrices of a layer, grouped ones over experts apart, and whether pytorch/torchtitan keeps their results.
 
     It keeps the first, third, … product of a layer in the order in which they run (of a Llama layer q, v, the MLP's
     gate and down), of grouped products over experts none; the last product of a layer is needed by no backward.
+
+    >>> llama = Architecture("llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256)
+    >>> [matrix.name for matrix, kept in every_other_matrices(llama, "dense") if not kept]
+    ['key', 'out', 'up']
     """
     router = (Matrix("router", arch.hidden, arch.experts),) if mlp == "moe" else ()
     inner = arch.shared_ffn if mlp == "moe" else arch.ffn
     last: tuple[Matrix, ...] = mlp_matrices(arch, inner) if inner else ()
     matrices: tuple[Matrix, ...] = (*attention_matrices(arch), *router, *last)
-    dropped = sum(matrix.weights for matrix in matrices[1::2] if matrix.name != "down")
+    return tuple((matrix, index % 2 == 0 or matrix.name == "down") for index, matrix in enumerate(matrices))
+
+
+def _every_other_matmul(arch: Architecture, mlp: MlpKind) -> int:
+    """Weights of the matrices whose results that policy does not keep, for one token."""
     layer = layer_parameters(arch, mlp)
+    dropped = sum(matrix.weights for matrix, kept in every_other_matrices(arch, mlp) if not kept)
     return dropped + layer.top_k * layer.expert_in
 
 

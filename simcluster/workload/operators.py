@@ -87,9 +87,10 @@ def embedding_elements(arch: Architecture, batch: Batch, plan: LayerPlan) -> tup
 
 def further_token_elements(arch: Architecture, batch: Batch, plan: LayerPlan, padded_vocab: int) -> tuple[Element, ...]:
     """One depth of multi-token prediction: a 2h-by-h projection, a layer of the last kind, and the head again."""
-    project = linear("mtp_projection", batch.tokens, arch.hidden / plan.tp, 2 * arch.hidden, plan, "column")
+    joined = 2 * arch.hidden
+    project = linear("mtp_projection", batch.tokens, arch.hidden / plan.tp, joined, plan, "column", joined)
     layer = layer_elements(arch, batch, plan, layer_kind(arch, arch.layers))
-    head = head_elements(arch, batch, replace(plan, dtype=plan.attention_dtype), padded_vocab)
+    head = head_elements(arch, batch, replace(plan, dtype=plan.head_dtype), padded_vocab)
     return (project, *layer, *head)
 
 

@@ -7,9 +7,9 @@ import pytest
 from simcluster.errors import InputError
 from simcluster.memory.activations import layer_activations
 from simcluster.memory.recompute import MODULES, rebuilt, recompute_rules, saved
-from simcluster.resolve.plan import MODULES as RUN_AGAIN
 from simcluster.shapes import Architecture
 from simcluster.workload.layers import layer_kind
+from simcluster.workload.rerun import MODULES as RUN_AGAIN
 
 LLAMA_8B = Architecture("llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256)
 

@@ -162,7 +162,7 @@ def test_selective_recompute_runs_the_dropped_part_before_its_backward():
 
 
 def test_full_recompute_runs_the_forward_first_exchanges_and_all():
-    ops = backward_block(LAYER, plan(), {"core_attention": 1.0}, again=True)
+    ops = backward_block(LAYER, plan(), {"core_attention": 1.0}, again=LAYER)
     forward = forward_block(LAYER, plan())
     assert names(ops)[: len(forward)] == names(forward)
     assert [op.recompute for op in ops] == [True] * len(forward) + [False] * (len(ops) - len(forward))
@@ -175,7 +175,7 @@ def test_full_recompute_runs_the_forward_first_exchanges_and_all():
 def test_streams_run_in_issue_order_and_waits_point_back(sp, bulk, chunks):
     for ops in (
         forward_block(LAYER, plan(sp, bulk, chunks)),
-        backward_block(LAYER, plan(sp, bulk, chunks), again=True),
+        backward_block(LAYER, plan(sp, bulk, chunks), again=LAYER),
     ):
         assert all(before < index for index, op in enumerate(ops) for before in op.after)
         rng = np.random.default_rng(5)

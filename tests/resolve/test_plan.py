@@ -51,7 +51,7 @@ def test_recompute(settle, mode, whole, parts):
 
 def test_unknown_modules_are_refused(refused):
     (problem,) = refused("training.recompute={modules: [core_attn, soul]}")
-    assert "modules soul are not simulated yet; known: " in problem
+    assert "unknown module 'soul'; known: " in problem
     assert "core_attn" in problem.partition("known: ")[2]
 
 
