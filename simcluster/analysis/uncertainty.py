@@ -96,6 +96,8 @@ def difference(
 ) -> Difference:
     """Difference of two step times under common draws of the evidence that they share.
 
+    The interval is that of their ratio, at the baseline's predicted time: an error that both share moves neither end.
+
     >>> shared = [ErrorTerm("model", 1.0, 0.1)]
     >>> difference(1.0, shared, 1.02, shared).probability_better
     0.0
@@ -103,8 +105,8 @@ def difference(
     drawn: dict[str, Floats] = {}
     first = baseline_s * np.exp(_log_error(baseline, drawn, seed))
     second = other_s * np.exp(_log_error(other, drawn, seed))
-    gap = second - first
-    low, high = np.quantile(gap, [0.1, 0.9])
+    gap = second / first - 1.0
+    low, high = baseline_s * np.quantile(gap, [0.1, 0.9])
     better = float(np.mean(gap < 0) + 0.5 * np.mean(gap == 0))
     value = other_s - baseline_s
     return Difference(value, value / baseline_s, float(low), float(high), better)

@@ -37,6 +37,7 @@ from simcluster.timing.streaming import streaming_time
 
 Floats = NDArray[np.float64]
 
+EVIDENCE = (*CLASSES, "data_parallel", "messages")  # what busy seconds rest on
 STEP_COLUMNS = ("actual", "no_data_parallel", "no_expert_context", "no_messages", "balanced")
 # For each of them the chunk column that gives its chunk times.
 _CHUNK_COLUMN = (0, 1, 2, 2, 2)
@@ -55,7 +56,7 @@ class StepTimes:
     compute        (stages, block COLUMNS but the first) time that each stage spends in chunks over the whole step
     optimizer      (stages,) time of the optimizer
     reduce_s, gather_s   (stages,) whole time of gradient reduction and parameter gathers
-    busy, evidence (classes + data parallel,) busy seconds of a mean stage; (…, 2) their weighted grade and sigma
+    busy, evidence (EVIDENCE,) busy seconds of a mean stage; (EVIDENCE, 2) their weighted grade and sigma
     """
 
     program: StepProgram
@@ -114,6 +115,7 @@ class _Tables:
         self.reduce_s, self.gather_s = np.zeros(plan.mesh.pp), np.zeros(plan.mesh.pp)
         self.optimizer = self._optimizer()
         self.data_evidence: list[tuple[float, float, float]] = []
+        self.message_evidence: list[tuple[float, float, float]] = []
         self.known: dict[tuple[str, float, GroupShape], tuple[float, float, float]] = {}
         self.cut: dict[tuple[ChunkContents, bool], tuple[Bucket, ...]] = {}
         self.chunks: dict[ChunkKey, ChunkTimes] = {}
@@ -202,7 +204,9 @@ class _Tables:
         pair = stage_pair(plan.mesh, part % pp, neighbour % pp, network.domain_gpus, network.gpus_per_node)
         if pair.ranks == 1:
             return 0.0, 0.0
-        sent = float(self.machine.transfer("sendrecv", message_bytes(plan), pair).seconds)
+        message = self.machine.transfer("sendrecv", message_bytes(plan), pair)
+        sent = float(message.seconds)
+        self.message_evidence.append((sent * plan.micro_batches, float(message.grade), float(message.sigma)))
         if not plan.pipeline.scatter or plan.layer.sequence_parallel or plan.mesh.tp == 1:
             return sent, 0.0
         whole = message_bytes(plan) * plan.mesh.tp
@@ -285,13 +289,12 @@ class _Tables:
     def _tail(self) -> None:
         plan, network = self.plan, self.machine.network
         world = group_shape(plan.mesh.world, 1, plan.mesh.world, network.domain_gpus, network.gpus_per_node)
-        norm = self.machine.transfer("all_reduce", 4.0, world)
-        self.durations[self.program.barrier_row, 0] = float(norm.seconds)
+        self.durations[self.program.barrier_row, 0] = self._priced("all_reduce", 4.0, world)
         if plan.tied_exchange:
             pair = stage_pair(plan.mesh, 0, plan.mesh.pp - 1, network.domain_gpus, network.gpus_per_node)
             shared = plan.padded_vocab * plan.arch.hidden / plan.mesh.tp * plan.data.gradient_bytes
-            tied = self.machine.transfer("all_reduce", shared, GroupShape(2, pair.domains, pair.sharers))
-            self.durations[self.program.barrier_row + 1, 0] = float(tied.seconds)
+            tied = self._priced("all_reduce", shared, GroupShape(2, pair.domains, pair.sharers))
+            self.durations[self.program.barrier_row + 1, 0] = tied
         base = self.program.optimizer_base
         self.durations[base : base + plan.mesh.pp] = np.asarray(self.optimizer.seconds)[:, None]
 
@@ -305,17 +308,19 @@ class _Tables:
 
 
 def _evidence(plan: StepPlan, blocks: Mapping[tuple[bool, str], BlockTimes], tables: _Tables) -> tuple[Floats, Floats]:
-    """Busy seconds of an average stage by class, data-parallel traffic last, with busy-weighted grade and sigma."""
-    busy, weighted = np.zeros(len(CLASSES) + 1), np.zeros((len(CLASSES) + 1, 2))
+    """Busy seconds of an average stage by EVIDENCE, with busy-weighted grade and sigma."""
+    classes = len(CLASSES)
+    busy, weighted = np.zeros(len(EVIDENCE)), np.zeros((len(EVIDENCE), 2))
     for stage in plan.contents:
         for chunk in stage:
             for name in block_names(plan, chunk):
                 for backward in (False, True):
                     times = blocks[backward, name]
                     spent = times.busy * plan.micro_batches / plan.mesh.pp
-                    busy[:-1] += spent
-                    weighted[:-1] += spent[:, None] * times.evidence
-    for seconds, grade, sigma in tables.data_evidence:
-        busy[-1] += seconds / plan.mesh.pp
-        weighted[-1] += seconds / plan.mesh.pp * np.array([grade, sigma])
+                    busy[:classes] += spent
+                    weighted[:classes] += spent[:, None] * times.evidence
+    for row, found in ((classes, tables.data_evidence), (classes + 1, tables.message_evidence)):
+        for seconds, grade, sigma in found:
+            busy[row] += seconds / plan.mesh.pp
+            weighted[row] += seconds / plan.mesh.pp * np.array([grade, sigma])
     return busy, weighted / np.where(busy > 0, busy, 1.0)[:, None]

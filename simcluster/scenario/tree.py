@@ -118,7 +118,7 @@ def without(node: Node, path: Sequence[str | int]) -> Node:
 
 _ALTERNATIVES = {"acquire": ("own", "rent")}  # stating one drops the other
 _NAMED = ("cluster.node", "cluster.fabric")  # a name here stands for a catalogue entry
-_WHOLE = ("gpu", "protocol", "base")  # an entry with one of these is a new one
+_WHOLE = (("base",), ("gpu", "gpus"), ("protocol", "link"))  # keys that make an entry a new one
 
 
 def merge(base: Node, layer: Node, path: tuple[str, ...] = ()) -> Node:
@@ -131,7 +131,7 @@ def merge(base: Node, layer: Node, path: tuple[str, ...] = ()) -> Node:
         return layer
     dotted = ".".join(path)
     if dotted in _NAMED:
-        if any(key in layer.value for key in _WHOLE):
+        if any(set(keys) <= set(layer.value) for keys in _WHOLE):
             return layer
         if isinstance(base.value, str):
             base = Node({"base": base}, base.origin)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simcluster.study.comparison import Candidate
 
 CLEAR = 0.9  # probability at which a difference is called one
+_NOTABLE = 0.5  # part of the largest cause from which one that speaks against the verdict is named
 ALIKE = 0.01  # relative difference below which designs are called alike
 _LEVERS = {
     "kernel_inefficiency": "larger micro-batches or wider layers per GPU (less tensor parallelism), better kernels",
@@ -124,21 +125,32 @@ def _unshared(one: Candidate, other: Candidate) -> dict[str, float]:
 
 
 def _why(best: Candidate, rival: Candidate) -> str:
-    """The two causes that differ most, per step, and the wires if they differ."""
+    """The wires if they differ, the two causes that speak most for the best, and what speaks most against it."""
     pairs = zip(CAUSES, best.evaluation.waterfall.seconds, rival.evaluation.waterfall.seconds)
-    gaps = sorted(((theirs - ours, cause) for cause, ours, theirs in pairs), key=lambda gap: -abs(gap[0]))
-    total = rival.evaluation.step.time_s
+    gaps = sorted(((theirs - ours, cause) for cause, ours, theirs in pairs), reverse=True)
+    least = 1e-4 * rival.evaluation.step.time_s
     shown = [
-        f"{MEANING[cause]} take {format_seconds(abs(gap))} {'more' if gap > 0 else 'less'} of a step in {rival.name}"
+        f"{MEANING[cause]} take {format_seconds(gap)} more of a step in {rival.name}"
         for gap, cause in gaps[:2]
-        if abs(gap) > 1e-4 * total
+        if gap > least
     ]
-    words = wires(best.evaluation.resolved.machine.network, rival.evaluation.resolved.machine.network)
+    against, cause = gaps[-1]
+    if -against > max(least, _NOTABLE * gaps[0][0]):
+        shown.append(f"although {MEANING[cause]} take {format_seconds(-against)} less there")
+    own, theirs = (one.evaluation.resolved.machine.network for one in (best, rival))
+    words = wires(own, theirs)
+    if words and _line_rate(own) < _line_rate(theirs):
+        return "; ".join([*shown, *(f"although {word}" for word in words)])
     return "; ".join([*words, *shown]) or "nothing that was simulated differs"
 
 
+def _line_rate(network: NetworkRates) -> float:
+    """Line rate of a GPU's share of the cards, bytes/s."""
+    return network.nic_bytes_per_s * network.nics_per_node / network.gpus_per_node
+
+
 def wires(one: NetworkRates, other: NetworkRates) -> list[str]:
-    """How two networks differ, in words; empty if they are the same.
+    """How two networks differ in the line rate of a GPU, in words; empty if they are the same.
 
     >>> dgx = NetworkRates("a100-80gb-sxm", "nvlink3", 300e9, 8, 8, "ib-hdr-200", "ib", 25e9, 8)
     >>> wires(dgx, dgx)
@@ -146,18 +158,21 @@ def wires(one: NetworkRates, other: NetworkRates) -> list[str]:
     """
     if one == other or "none" in (one.protocol, other.protocol):
         return []
-    rates = [network.nic_bytes_per_s * network.nics_per_node for network in (one, other)]
-    labels = [f"{network.fabric} with {network.nics_per_node} cards a node" for network in (one, other)]
+    rates = [_line_rate(network) for network in (one, other)]
+    labels = [
+        f"{network.fabric} with {network.nics_per_node} cards for {network.gpus_per_node} GPUs"
+        for network in (one, other)
+    ]
     if rates[0] == rates[1]:
         if one.fabric == other.fabric:
             return []
         each = format_rate(rates[0], bits=True)
-        return [f"the wires are alike ({each} a node), {one.fabric} and {other.fabric} differ in protocol only"]
+        return [f"the wires are alike ({each} a GPU), {one.fabric} and {other.fabric} differ in protocol only"]
     fast, slow = (0, 1) if rates[0] > rates[1] else (1, 0)
     times = f"{rates[fast] / rates[slow]:.3g} times the line rate of {labels[slow]}"
     return [
         f"{labels[fast]} carries {times} "
-        f"({format_rate(rates[fast], bits=True)} against {format_rate(rates[slow], bits=True)} a node)"
+        f"({format_rate(rates[fast], bits=True)} against {format_rate(rates[slow], bits=True)} a GPU)"
     ]
 
 

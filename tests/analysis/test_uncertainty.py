@@ -70,8 +70,14 @@ def test_draws_belong_to_the_evidence_and_the_seed():
     assert difference(1, first, 1.1, second, 3) != difference(1, first, 1.1, second, 4)
     more = [ErrorTerm("z", 0.0, 0.1), *second]
     assert difference(1, first, 1.1, more, 3) == difference(1, first, 1.1, second, 3)
-    mirrored = difference(1.1, second, 1, first, 3)
-    assert mirrored.low == pytest.approx(-difference(1, first, 1.1, second, 3).high)
+    forth, back = difference(1, first, 1.1, second, 3), difference(1.1, second, 1, first, 3)
+    assert 1 + back.low / 1.1 == pytest.approx(1 / (1 + forth.high), rel=1e-3)  # the ratio turned round
+
+
+def test_an_error_that_both_share_moves_neither_end():
+    shared = [ErrorTerm("model", 1.0, 0.4)]
+    found = difference(10.0, shared, 2.5, shared)
+    assert (found.low, found.high) == (pytest.approx(-7.5), pytest.approx(-7.5))
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.integers(0, 3)), min_size=1, max_size=6))

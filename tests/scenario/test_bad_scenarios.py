@@ -261,7 +261,7 @@ CASES = [
     Case("alias conflict", [("micro_batch: 1", "micro_batch: 1\n  train_batch_size: 128")], "11:3", "",
          "keep one of them"),
     Case("bf16 conflict", [("precision: bf16", "precision: fp16\n  bf16: true")], "12:3", "", "keep one of them"),
-    Case("recompute modules", [("recompute: none", "recompute: {modules: [core_atn]}")], "14:3", "modules core_atn",
+    Case("recompute modules", [("recompute: none", "recompute: {modules: [core_atn]}")], "14:15", "unknown module 'core_atn'",
          "known: attention, core_attn"),
     Case("recompute", [("recompute: none", "recompute: sometimes")], "14:3", "'sometimes' is not known here",
          "use none, selective, full or a mapping"),

@@ -53,8 +53,10 @@ def test_merge_of_named_entries_and_alternatives():
         "cluster": {"node": {"base": "dgx", "ram": 1}, "fabric": {"protocol": "ib", "tiers": 3}},
         "acquire": {"own": {}},
     }
-    again = merge(merged, node({"cluster": {"fabric": {"protocol": "roce"}, "node": {"gpu": "h100"}}}))
-    assert plain(again)["cluster"] == {"fabric": {"protocol": "roce"}, "node": {"gpu": "h100"}}
+    new = {"fabric": {"protocol": "roce", "link": "1 GB/s"}, "node": {"gpu": "h100", "gpus": 4}}
+    assert plain(merge(merged, node({"cluster": new})))["cluster"] == new
+    other_gpu = plain(merge(merged, node({"cluster": {"node": {"gpu": "h100"}}})))["cluster"]["node"]
+    assert other_gpu == {"base": "dgx", "ram": 1, "gpu": "h100"}
 
 
 def test_find_without_and_nested():

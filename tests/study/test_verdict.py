@@ -99,6 +99,8 @@ def test_why_names_the_largest_gaps():
         "exposed gradient reduction, parameter gathers, gradient norm take 800 ms more of a step in slow"
     )
     assert len(words) == 2
+    against = verdict([candidate("slow", 2.0, data_parallel=1.5), candidate("fast", 1.0, pipeline_bubble=0.9)]).why
+    assert against.endswith("although stages that wait for the pipeline to fill and drain take 900 ms less there")
     assert verdict([candidate("a"), candidate("b")]).why == "nothing that was simulated differs"
 
 
@@ -134,10 +136,10 @@ def test_wires_in_words():
     assert wires(IB, IB) == []
     assert wires(IB, NONE) == wires(NONE, IB) == []
     (alike,) = wires(IB, ROCE)
-    assert alike == "the wires are alike (1.6 Tbit/s a node), ib-hdr-200 and roce-200 differ in protocol only"
+    assert alike == "the wires are alike (200 Gbit/s a GPU), ib-hdr-200 and roce-200 differ in protocol only"
     (faster,) = wires(IB, FAST)
     assert faster == (
-        "ib-ndr-400 with 8 cards a node carries 2 times the line rate of ib-hdr-200 with 8 cards a node "
-        "(3.2 Tbit/s against 1.6 Tbit/s a node)"
+        "ib-ndr-400 with 8 cards for 8 GPUs carries 2 times the line rate of ib-hdr-200 with 8 cards for 8 GPUs "
+        "(400 Gbit/s against 200 Gbit/s a GPU)"
     )
     assert wires(FAST, IB) == wires(IB, FAST)
