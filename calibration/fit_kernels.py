@@ -21,13 +21,13 @@ from simcluster.calibrate.measured import (
     stream_rate,
 )
 from simcluster.calibrate.profile_writer import write_profile
-from simcluster.timing.priors import DEVICE_GAP_S, EAGER_S, GRAPH_S, HALF_BYTES, default_alignment, default_layouts
+from simcluster.timing.priors import DEVICE_GAP_S, HALF_BYTES, default_alignment, default_layouts
 from simcluster.timing.records import DeviceRates, Figure, Grade, KernelProfile, LaunchRates, Origin, StreamingRates
 
 HERE = Path(__file__).resolve().parent
 DATE = "2026-08"  # of the measured tables' snapshots
 PRIOR = Origin("engineering prior, no measurement", "2026-11", "estimate")
-LAUNCH = LaunchRates(EAGER_S, GRAPH_S, DEVICE_GAP_S, replace(PRIOR, note="typical PyTorch and CUDA graph figures"))
+LAUNCH = LaunchRates(DEVICE_GAP_S, replace(PRIOR, note="typical gap between kernels on the device, 1.5 to 3 us"))
 HALF = Figure(HALF_BYTES, "B", PRIOR.source, PRIOR.date, "estimate", "typical 2 to 8 MB")
 NOISE = {"ampere": 0.02, "hopper": 0.02, "blackwell": 0.04}  # spread of one shape on two parts with the same die
 

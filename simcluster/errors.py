@@ -75,6 +75,6 @@ class InputError(SimclusterError):
 
 
 class LimitError(SimclusterError):
-    """A limit stated with --fail-if is broken."""
+    """A limit that the user set is broken."""
 
     exit_code = 4

@@ -5,21 +5,21 @@ Parts are computed when they are asked for. What does not exist yet is absent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from simcluster.analysis.uncertainty import Band, ErrorTerm, band, error_terms, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
 from simcluster.engine.step import StepTimes, solve_step
 from simcluster.hardware.catalogue import Catalogue
+from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.report import MemoryReport, memory_report
 from simcluster.memory.setup import MemorySetup
 from simcluster.resolve import Resolved, resolve
 from simcluster.scenario import Loaded
+from simcluster.timing.records import PEAK_OF
 from simcluster.timing.sustained import model_residual
-from simcluster.workload.flops import RECOMPUTE_MODULES, AttentionFlops, StepFlops, step_flops
+from simcluster.workload.flops import AttentionFlops, StepFlops, step_flops
 
 ENGINE = "max-plus"
 
@@ -60,19 +60,23 @@ class Evaluation:
     def flops(self) -> StepFlops:
         """Model and executed FLOPs of a step, causal convention."""
         layout = self.resolved.layout
-        again: str | list[str] = layout.recompute
-        if again not in ("none", "full"):
-            named = self.resolved.family.selective_modules if again == "selective" else layout.recompute.split("+")
-            again = [module for module in named if module in RECOMPUTE_MODULES]
+        mode, modules = self._recompute
+        again = modules if mode == "selective" else mode
         return step_flops(
             self.resolved.arch, layout.sequence_length, layout.sequences, AttentionFlops.CAUSAL, recompute=again
         )
+
+    @property
+    def _recompute(self) -> tuple[str, tuple[str, ...]]:
+        """Mode and modules of recompute."""
+        return recompute_modules_of(self.resolved.layout.recompute, self.resolved.family.selective_modules)
 
     @cached_property
     def peak_flops(self) -> float:
         """Peak of all GPUs together at the job's precision, FLOP/s."""
         cluster = self.resolved.cluster
-        return cluster.gpus * precision_peak(cluster.node.gpu.peak_flops, self.resolved.layout.precision)
+        precision = self.resolved.layout.precision
+        return cluster.gpus * cluster.node.gpu.peak_flops[PEAK_OF.get(precision, precision)]
 
     @cached_property
     def waterfall(self) -> Waterfall:
@@ -118,8 +122,7 @@ class Evaluation:
         """Peak memory of each stage against the GPU."""
         resolved = self.resolved
         layout, plan = resolved.layout, resolved.plan
-        stated = layout.recompute in ("none", "full")
-        modules = resolved.family.selective_modules if layout.recompute == "selective" else layout.recompute.split("+")
+        mode, modules = self._recompute
         setup = MemorySetup(
             tp=layout.tp,
             pp=layout.pp,
@@ -132,8 +135,8 @@ class Evaluation:
             sequence_parallel=layout.sequence_parallel,
             sharding=layout.strategy,
             shard_ranks=layout.shards,
-            recompute=layout.recompute if stated else "selective",
-            modules=() if stated else tuple(modules),
+            recompute=mode,
+            modules=modules,
             precision=layout.precision,
             ep=layout.ep,
             etp=layout.etp,
@@ -142,18 +145,6 @@ class Evaluation:
         )
         capacity = resolved.cluster.node.gpu.memory_bytes
         return memory_report(plan.arch, plan.contents, setup, resolved.family, capacity)
-
-
-PEAK_OF = {"fp8-block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}
-
-
-def precision_peak(peaks: Mapping[str, float], precision: str) -> float:
-    """Dense peak of a precision; recipes share the peak of their number format.
-
-    >>> precision_peak({"fp8": 2.0, "bf16": 1.0}, "mxfp8")
-    2.0
-    """
-    return peaks[PEAK_OF.get(precision, precision)]
 
 
 def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:
@@ -175,12 +166,12 @@ def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:
     names = (f"gemm:{gpu.id}", f"attention:{gpu.id}", f"memory:{gpu.id}")
     shares = {name: float(share) * rest for name, share in zip(names, busy)}
     sigmas = {name: float(sigma) for name, sigma in zip(names, times.evidence[:3, 1])}
-    rows = (("exchange", network.scale_up, 3), ("experts", fabric, 4), ("data", fabric, 5), ("messages", fabric, 5))
+    rows = (("exchange", network.scale_up, 3), ("experts", fabric, 4), ("data", fabric, 5), ("messages", fabric, 6))
     for key, name, row_index in rows:
         evidence = f"collectives:{name}"
         shares[evidence] = shares.get(evidence, 0.0) + exposed[key] / total
         row = times.evidence[row_index]
-        sigmas[evidence] = max(sigmas.get(evidence, 0.0), float(row[1]) or 0.1)
+        sigmas[evidence] = max(sigmas.get(evidence, 0.0), float(row[1]))
     shares[f"model:{gpu.generation}:{resolved.family.id}"] = 1.0
     sigmas[f"model:{gpu.generation}:{resolved.family.id}"] = model
     return error_terms(shares, sigmas)
@@ -192,10 +183,3 @@ def evaluate(loaded: Loaded, catalogue: Catalogue | None = None) -> Evaluation:
     Raises InputError if the scenario cannot be resolved; not fitting in memory is a result, not an error.
     """
     return Evaluation(resolve(loaded, catalogue or Catalogue.load()))
-
-
-def evaluate_file(path: str | Path, catalogue: Catalogue | None = None) -> Evaluation:
-    """Evaluates a scenario file."""
-    from simcluster.scenario import load
-
-    return evaluate(load(path), catalogue)

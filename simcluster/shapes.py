@@ -7,10 +7,9 @@ take such records broadcast over them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 Num: TypeAlias = "float | NDArray[Any]"
@@ -99,7 +98,6 @@ class NetworkRates:
     protocol: str  # "ib", "roce", "efa", "tcp", "slingshot", "opa", "none"
     nic_bytes_per_s: float  # line rate of one card, one direction
     nics_per_node: int
-    tiers: int = 2
     oversubscription: float = 1.0  # worst tier of the path, hosts' ports over uplinks
 
 
@@ -204,11 +202,3 @@ class Provenance:
     date: str
     kind: Literal["datasheet", "measured", "estimate", "derived"]
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Named arrays of one length, as measurement tables and profiles hold them."""
-
-    columns: Mapping[str, NDArray[np.float64]]
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

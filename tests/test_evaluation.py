@@ -210,3 +210,28 @@ def test_no_wire_carries_more_than_it_can(run):
     bytes_out = 64 * 8 * 2.0 * 2048 * 2048 / 8  # micro-batches, ranks of a node, half-precision activation over tp
     assert plan.micro_batches == 64
     assert evaluation.step.time_s >= bytes_out / (network.nic_bytes_per_s * network.nics_per_node)
+
+
+@pytest.mark.parametrize(
+    ("modules", "same"),
+    [(["layer"], "full"), (["core_attn"], "selective")],
+)
+def test_modules_count_as_the_mode_that_they_make(run, modules, same):
+    """FLOPs, memory and step read one meaning of recompute."""
+    named, mode = (
+        run({"training": {"recompute": value, "software": {"family": "megatron-core", "date": "2024-06"}}})
+        for value in ({"modules": modules}, same)
+    )
+    assert named.flops == mode.flops
+    assert named.memory == mode.memory
+    assert named.step == mode.step
+
+
+@pytest.mark.parametrize(
+    ("node", "precision"), [("dgx-h100", "fp16"), ("dgx-h100", "fp8-block"), ("dgx-1-v100-32gb", "fp16")]
+)
+def test_the_peak_is_the_parts_own_or_that_of_the_number_format(run, node, precision):
+    evaluation = run({"cluster": {"node": node}, "training": {"precision": precision}})
+    peaks = evaluation.resolved.cluster.node.gpu.peak_flops
+    own = peaks["fp8"] if precision == "fp8-block" else peaks["fp16"]
+    assert evaluation.peak_flops == evaluation.resolved.cluster.gpus * own

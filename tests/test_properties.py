@@ -241,7 +241,7 @@ def check_axes(evaluation: Evaluation) -> None:
         if getattr(resolved.layout, axis) == 1:
             assert not [move for move in moved if move.group == axis]
     data = resolved.plan.data
-    if data.group.ranks == 1:
+    if data.group.ranks == data.expert_group.ranks == 1:
         assert not resolved.plan.data.units or not evaluation.times.program.shape.wires
         assert not evaluation.times.reduce_s.any()
         assert not evaluation.times.gather_s.any()

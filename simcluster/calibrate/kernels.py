@@ -13,7 +13,6 @@ from simcluster.timing.gemm import roofline
 from simcluster.timing.priors import derived_attention
 from simcluster.timing.records import (
     ELEMENT_BYTES,
-    PEAK_OF,
     AttentionTable,
     DeviceRates,
     Figure,
@@ -25,6 +24,7 @@ from simcluster.timing.records import (
     LaunchRates,
     Origin,
     StreamingRates,
+    peak_name,
 )
 from simcluster.timing.regression import Array, Kernel, leave_one_out
 
@@ -69,7 +69,7 @@ def fit_gemm_table(
     (True, 0.79)
     """
     points = merge_repeats(points)
-    flops = device.peak_flops.get(dtype) or device.peak_flops[PEAK_OF[dtype]]
+    flops = device.peak_flops[peak_name(device.peak_flops, dtype)]
     m, n, k, seconds = points.T
     roof = roofline(m, n, k, flops, device.hbm_bytes_per_s, ELEMENT_BYTES[dtype], GEMM_LATENCY_S)
     z = np.log(roof / seconds)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 KINDS = ("training", "memory", "collectives", "gemm", "attention", "diagnose")
 BUILT = ("training",)
 INTERRUPTED = 130
+UNANSWERED = 1
+MOST_NOTES = 20
+_WANTED = {  # what a skipped row lacks
+    "no_throughput": "state step_time_s, tokens_per_s_per_gpu, samples_per_s or tflops_per_gpu",
+    "no_architecture": "state layers, hidden, heads, ffn_hidden and vocab (kv_heads, gated_ffn, n_experts … as needed)",
+    "no_layout": "state n_gpus with tp, pp and dp, and global_batch",
+}
 _PATIENCE_S = 0.5
 
 
@@ -70,7 +77,11 @@ def validate(
     if not complete:
         click.echo(f"interrupted: {len(results)} of {len(rows)} rows are done", err=True)
     _answer(kind, results, format_, output, time.perf_counter() - started)
-    return 0 if complete else INTERRUPTED
+    if csv is not None:
+        _tell_skipped(rows, results)
+    if not complete:
+        return INTERRUPTED
+    return 0 if any(result.judged for result in results) else UNANSWERED
 
 
 def _rows(csv: Path | None, split: str | None, trust: str | None) -> Sequence[PublishedRow]:
@@ -92,6 +103,20 @@ def _rows(csv: Path | None, split: str | None, trust: str | None) -> Sequence[Pu
         there = ", ".join(f"{row.result.split or 'none'}/{row.result.trust or 'none'}" for row in _kinds(rows))
         raise UsageError(f"{asked}: no row is like that; the table has split/trust {there}")
     return chosen
+
+
+def _tell_skipped(rows: Sequence[PublishedRow], results: Sequence[RowResult]) -> None:
+    """What could not be read of a user's table, and which rows were skipped for what, on standard error."""
+    notes = []
+    for row, result in zip(rows, results):
+        notes += [str(problem) for problem in row.problems]
+        if result.skipped_because:
+            wanted = _WANTED.get(result.skipped_because)
+            notes.append(f"{row.mark}: skipped: {result.skipped_because}{f'; {wanted}' if wanted else ''}")
+    for note in notes[:MOST_NOTES]:
+        click.echo(note, err=True)
+    if len(notes) > MOST_NOTES:
+        click.echo(f"… and {len(notes) - MOST_NOTES} more (--format csv lists every row)", err=True)
 
 
 def _kinds(rows: Sequence[PublishedRow]) -> list[PublishedRow]:

@@ -73,7 +73,6 @@ class Cluster:
             protocol=self.fabric.protocol,
             nic_bytes_per_s=self.nic_bytes_per_s,
             nics_per_node=self.nics_per_node,
-            tiers=self.tiers,
             oversubscription=self.oversubscription,
         )
 

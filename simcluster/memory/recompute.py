@@ -96,6 +96,23 @@ MODULES: Mapping[str, Recompute] = MappingProxyType(
 )
 
 
+def recompute_modules_of(recompute: str, selective: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Mode ("none", "selective" or "full") and modules of a layout's recompute.
+
+    recompute   a mode, or modules joined by "+"; the module "layer" is all of a layer, hence "full"
+    selective   modules that "selective" stands for in the software at hand
+
+    >>> recompute_modules_of("selective", ("core_attn",)), recompute_modules_of("mlp_act+layernorm", ())
+    (('selective', ('core_attn',)), ('selective', ('mlp_act', 'layernorm')))
+    >>> recompute_modules_of("full", ("core_attn",))
+    ('full', ())
+    """
+    if recompute in ("none", "full"):
+        return recompute, ()
+    modules = selective if recompute == "selective" else tuple(recompute.split("+"))
+    return ("full", ()) if "layer" in modules else ("selective", modules)
+
+
 def recompute_rules(mode: str, modules: Iterable[str] = ("core_attn",)) -> tuple[Recompute, ...]:
     """Rules of a mode: "none", "full", or "selective" with the names of what is recomputed.
 

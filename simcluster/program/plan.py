@@ -17,7 +17,7 @@ from simcluster.program.chunk import ChunkShape
 from simcluster.program.compression import Compression
 from simcluster.program.step import StepShape
 from simcluster.shapes import Architecture, CollectiveKind, GroupShape, Transfer
-from simcluster.workload.elements import Batch, Element, LayerPlan, widened
+from simcluster.workload.elements import ACTIVATION_BYTES, Batch, Element, LayerPlan, widened
 from simcluster.workload.layers import LayerKind, layer_kind
 from simcluster.workload.operators import (
     embedding_elements,
@@ -26,7 +26,6 @@ from simcluster.workload.operators import (
     layer_elements,
 )
 
-ACTIVATION_BYTES = 2.0
 LAYER_BLOCKS = {
     "layer": LayerKind("dense", "full"),
     "layer-window": LayerKind("dense", "window"),
@@ -220,8 +219,9 @@ def buckets(plan: StepPlan, contents: ChunkContents, backward: bool) -> tuple[Bu
 def step_shape(plan: StepPlan) -> StepShape:
     """Structure of the step program."""
     units = plan.data.units
-    reduced = plan.data.group.ranks > 1 and not (units and units.reduce)
-    gathered = plan.data.group.ranks > 1 and plan.data.gather_kind != "none" and not (units and units.gather)
+    shared = has_copies(plan)
+    reduced = shared and not (units and units.reduce)
+    gathered = shared and plan.data.gather_kind != "none" and not (units and units.gather)
     pipeline = plan.pipeline
     return StepShape(
         schedule=pipeline.schedule,
@@ -241,13 +241,18 @@ def step_shape(plan: StepPlan) -> StepShape:
 
 def has_wires(plan: StepPlan) -> bool:
     """Whether chunks move shards."""
-    return plan.data.units is not None and plan.data.group.ranks > 1
+    return plan.data.units is not None and has_copies(plan)
+
+
+def has_copies(plan: StepPlan) -> bool:
+    """Whether any gradient is summed: of the whole rank over replicas, or of experts over the ranks that share them."""
+    return plan.data.group.ranks > 1 or (bool(plan.expert_parameters) and plan.data.expert_group.ranks > 1)
 
 
 def chunk_shape(plan: StepPlan, blocks: int, backward: bool, position: int) -> ChunkShape:
     """Structure of a chunk; `position` is 0, 1, 2 for the first, a middle, the last (or only) micro-batch."""
     units = plan.data.units
-    if units is None or plan.data.group.ranks == 1:
+    if units is None or not has_copies(plan):
         return ChunkShape(blocks)
     first = position == 0 or (position == 2 and plan.micro_batches == 1)
     needed = units.gather and (units.regather or not backward)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simcluster.analysis.uncertainty import Z80
-from simcluster.evaluation import PEAK_OF, Evaluation
+from simcluster.evaluation import Evaluation
 from simcluster.hardware.entry import Entry
 from simcluster.hardware.quantity import Quantity
 from simcluster.reports.blocks import Column, Points, Table, Words
 from simcluster.reports.figures import digits
 from simcluster.reports.layout import Page
 from simcluster.shapes import GRADES
+from simcluster.timing.records import PEAK_OF
 from simcluster.units import format_rate
 
 MARKS = {"datasheet": "d", "measured": "m", "estimate": "e", "derived": ""}
 GRADES_MEAN = "Grades: A measured on this hardware, B interpolated, C extrapolated, D datasheet or prior."
 _KERNELS = {"gemm": (0, "GEMM kernels"), "attention": (1, "attention kernels"), "memory": (2, "memory-bound kernels")}
-_SCALE_UP, _FABRIC = (3,), (4, 5)  # rows of `StepTimes.evidence`
+_SCALE_UP, _FABRIC = (3,), (4, 5, 6)  # rows of `StepTimes.evidence`
 _LISTED = "show --resolved lists them"
 
 

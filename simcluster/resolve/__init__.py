@@ -16,10 +16,11 @@ from simcluster.resolve.layout import check_plan, executed_architecture, resolve
 from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.plan import step_plan
 from simcluster.resolve.records import Layout, Resolved
-from simcluster.resolve.software import fields_read, note_defaults, resolve_software
+from simcluster.resolve.software import fields_read, fields_settling, fields_unbuilt, note_defaults, resolve_software
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Loaded, Scenario, to_dict
 from simcluster.scenario.training import Parallelism
+from simcluster.shapes import Architecture
 from simcluster.timing.collective_profile import load_collective_profile
 from simcluster.timing.profile import KernelProfile
 from simcluster.timing.software import SoftwareFamily
@@ -30,7 +31,13 @@ __all__ = ["Layout", "Resolved", "Trail", "resolve", "stated_values"]
 _IDLE_BLOCKS = ("operations", "acquire", "use", "facility")
 _IDLE_VALUES = (
     "cluster.spares",
+    "cluster.node.host",
+    "cluster.node.ram",
+    "cluster.node.nvme",
+    "cluster.node.power",
     "cluster.fabric.rails",
+    "cluster.fabric.tiers",
+    "cluster.fabric.switch",
     "cluster.fabric.routing",
     "cluster.fabric.storage",
     "training.tokens",
@@ -69,7 +76,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     assert profile is not None
     parallelism = scenario.training.parallelism
     assert isinstance(parallelism, Parallelism)
-    note_defaults(scenario, family, layout, trail)
+    note_defaults(scenario, family, layout, arch, trail)
     executed = executed_architecture(arch, layout.tp, trail)
     plan = step_plan(executed, cluster, family, layout, parallelism, trail)
     trail.stop()
@@ -84,7 +91,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         machine=machine,
         values=trail.values,
         assumptions=tuple(trail.assumptions),
-        unmodelled=(*_unmodelled(loaded), *_idle_overrides(loaded.scenario, family, layout)),
+        unmodelled=(*_unmodelled(loaded), *_unmodelled_software(scenario, family, layout, arch)),
     )
 
 
@@ -128,12 +135,14 @@ def _machine(
     )
 
 
-def _idle_overrides(scenario: Scenario, family: SoftwareFamily, layout: Layout) -> tuple[str, ...]:
-    """Overrides that nothing in this layout reads."""
-    read = fields_read(family, layout)
-    return tuple(
-        f"training.software.overrides.{key}" for key in scenario.training.software.overrides if key not in read
-    )
+def _unmodelled_software(
+    scenario: Scenario, family: SoftwareFamily, layout: Layout, arch: Architecture
+) -> tuple[str, ...]:
+    """Overrides that nothing in this layout reads, and what the family does and nothing computes yet."""
+    read = fields_read(family, layout, arch) | fields_settling(scenario.training, layout, arch)
+    idle = [key for key in scenario.training.software.overrides if key not in read]
+    unbuilt = [key for key in fields_unbuilt(family, layout) if key not in idle]
+    return (*(f"training.software.overrides.{key}" for key in idle), *(f"training.software.{key}" for key in unbuilt))
 
 
 def _unmodelled(loaded: Loaded) -> tuple[str, ...]:

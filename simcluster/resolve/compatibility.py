@@ -28,6 +28,7 @@ from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario, closest, did_you_mean
 from simcluster.scenario.suggest import either
 from simcluster.scenario.training import Parallelism, Software
+from simcluster.timing.records import PEAK_OF
 from simcluster.timing.software import SoftwareFamily
 
 _SOFTWARE = "training.software"
@@ -213,15 +214,12 @@ def lacks_precision(gpu: GpuSpec, precision: str) -> tuple[str, str] | None:
     >>> lacks_precision(Catalogue.load().gpu("a100-80gb-sxm")[0], "fp8")
     ('a100-80gb-sxm (ampere) has no fp8 rate', 'use bf16, fp16 or tf32')
     """
-    peak, special = _PEAK_OF.get(precision, precision) in gpu.peak_flops, load_rules().precisions.get(precision)
+    peak, special = PEAK_OF.get(precision, precision) in gpu.peak_flops, load_rules().precisions.get(precision)
     if peak and _in_recipe(precision, gpu):
         return None
     what = f"{special.what}, which {precision} needs" if peak and special else f"{precision} rate"
-    has = [one for one in PRECISIONS if _PEAK_OF.get(one, one) in gpu.peak_flops and _in_recipe(one, gpu)]
+    has = [one for one in PRECISIONS if PEAK_OF.get(one, one) in gpu.peak_flops and _in_recipe(one, gpu)]
     return f"{gpu.id} ({gpu.generation}) has no {what}", f"use {either(has)}" if has else "name another GPU"
-
-
-_PEAK_OF = {"fp8-block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}  # recipes run at the peak of their number format
 
 
 def _in_recipe(precision: str, gpu: GpuSpec) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from simcluster.hardware.cluster import Cluster
+from simcluster.memory.precision import LOW_BYTES, element_bytes
+from simcluster.memory.static import DTYPE_BYTES
 from simcluster.parallel.mesh import Mesh, group_shape, joined_group
 from simcluster.program.compression import Compression
 from simcluster.program.plan import DataParallelPlan, ShardPlan
@@ -13,9 +15,6 @@ from simcluster.scenario.training import parse_compression
 from simcluster.shapes import CollectiveKind, GroupShape
 from simcluster.timing.software import SoftwareFamily
 
-WIDTH_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
-LOW_PRECISIONS = ("fp8", "fp8-block", "mxfp8", "nvfp4")
-FULL_WIDTH = ("tf32", "fp32")  # precisions whose parameters and activations take 32 bits
 WHOLE = ("zero-3", "fsdp", "hsdp")  # strategies that also share out the parameters
 
 
@@ -26,7 +25,7 @@ def data_parallel_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout,
     sharded = layout.strategy != "none" and layout.shards > 1
     stage_ranks = layout.tp * replicas
     copies = max(1, stage_ranks // (layout.ep * layout.etp))
-    low = family.fp8_param_gather and layout.precision in LOW_PRECISIONS
+    low = family.fp8_param_gather and layout.precision in LOW_BYTES
     return DataParallelPlan(
         group=joined_group(mesh, ("cp", "dp"), domain, node),
         gather_group=group_shape(layout.shards, mesh.stride("cp"), mesh.world, domain, node),
@@ -35,8 +34,8 @@ def data_parallel_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout,
         expert_shards=(copies if layout.shards == replicas else min(copies, layout.shards)) if sharded else 1,
         reduce_kind=_reduce_kind(family, layout, replicas, sharded),
         gather_kind=_gather_kind(family, layout, sharded),
-        gradient_bytes=WIDTH_BYTES[family.gradient_dtype],
-        parameter_bytes=1.0 if low else 4.0 if layout.precision in FULL_WIDTH else 2.0,
+        gradient_bytes=DTYPE_BYTES[family.gradient_dtype],
+        parameter_bytes=1.0 if low else element_bytes(layout.precision),
         bucket_bytes=max(family.bucket_bytes, family.bucket_bytes_per_rank * replicas),
         overlap_reduce=family.overlap_grad_reduce,
         overlap_gather=family.overlap_param_gather,

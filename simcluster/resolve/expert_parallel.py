@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import comb
+from math import comb, gcd
 
 from simcluster.parallel.mesh import group_shape
 from simcluster.resolve.trail import Trail
+from simcluster.scenario.findings import LAYOUT
 from simcluster.scenario.training import Parallelism, Training
 from simcluster.shapes import Architecture, GroupShape
 from simcluster.timing.software import SoftwareFamily
@@ -13,28 +14,53 @@ from simcluster.timing.software import SoftwareFamily
 DEDUPLICATING = ("deepep", "hybridep")
 
 
-def expert_degrees(plan: Parallelism, arch: Architecture, dp: int, trail: Trail) -> tuple[int, int]:
-    """(ep, etp); etp absent is tp where the ranks of a stage hold it, else 1. Notes what cannot be."""
+def expert_degrees(
+    plan: Parallelism, arch: Architecture, dp: int, family: SoftwareFamily, trail: Trail
+) -> tuple[int, int]:
+    """(ep, etp); what is absent is settled as the software does. Notes what cannot be."""
     if not arch.experts:
-        if plan.ep > 1:
-            trail.problem("training.parallelism.ep", f"{arch.name} has no experts", "set ep: 1")
+        if plan.ep is not None and plan.ep > 1:
+            trail.problem(f"{LAYOUT}.ep", f"{arch.name} has no experts", "set ep: 1")
         return 1, 1
     ranks = plan.tp * plan.cp * dp
-    etp = plan.etp
-    if etp is None:
-        etp = plan.tp if ranks % (plan.ep * plan.tp) == 0 else 1
-        if plan.tp > 1:
-            trail.assume(
-                "training.parallelism.etp", etp, "not stated: tp, or 1 where the ranks of a stage cannot hold it"
-            )
-    if arch.experts % plan.ep:
-        message = f"{plan.ep} does not divide {arch.experts} experts"
-        trail.problem("training.parallelism.ep", message, "use a divisor of the experts")
-    if ranks % (plan.ep * etp):
+    ep = _expert_ranks(plan, arch, ranks, family, trail)
+    etp = _expert_tensor_ranks(plan, ep, ranks, trail)
+    if arch.experts % ep:
+        trail.problem(f"{LAYOUT}.ep", f"{ep} does not divide {arch.experts} experts", "use a divisor of the experts")
+    if ranks % (ep * etp):
         factors = f"tp {plan.tp} x cp {plan.cp} x dp {dp} = {ranks} ranks of a stage"
-        message = f"ep {plan.ep} x etp {etp} does not divide {factors}"
-        trail.problem("training.parallelism.ep", message, f"use an ep that divides {ranks // etp}")
-    return plan.ep, etp
+        message = f"ep {ep} x etp {etp} does not divide {factors}"
+        trail.problem(f"{LAYOUT}.ep", message, f"use an ep that divides {ranks // etp}")
+    _check_dispatch(plan, ep, etp, ranks, trail)
+    return ep, etp
+
+
+def _expert_ranks(plan: Parallelism, arch: Architecture, ranks: int, family: SoftwareFamily, trail: Trail) -> int:
+    """As stated, else one, or as many as the ranks of a stage and the experts share."""
+    if plan.ep is not None:
+        return plan.ep
+    ep = gcd(arch.experts, max(1, ranks // (plan.etp or 1))) if family.default_ep == "all" else 1
+    trail.assume(f"{LAYOUT}.ep", ep, f"not stated: {family.default_ep}, as {family.id} does")
+    return ep
+
+
+def _expert_tensor_ranks(plan: Parallelism, ep: int, ranks: int, trail: Trail) -> int:
+    """As stated, else tp where the ranks of a stage hold it, else 1."""
+    if plan.etp is not None:
+        return plan.etp
+    etp = plan.tp if ranks % (ep * plan.tp) == 0 else 1
+    if plan.tp > 1:
+        trail.assume(f"{LAYOUT}.etp", etp, "not stated: tp, or 1 where the ranks of a stage cannot hold it")
+    return etp
+
+
+def _check_dispatch(plan: Parallelism, ep: int, etp: int, ranks: int, trail: Trail) -> None:
+    """Ranks of a tp group that hold the same tokens and other experts need sequence parallelism, if it is ruled out."""
+    if plan.sequence_parallel is not False or etp >= plan.tp:
+        return
+    message = f"false with tp {plan.tp} and etp {etp}: all ranks of a tp group would dispatch the same tokens"
+    fits = f", or etp: {plan.tp}" if ranks % (ep * plan.tp) == 0 else ""
+    trail.problem(f"{LAYOUT}.sequence_parallel", message, f"set it true{fits}")
 
 
 def expert_imbalance(training: Training, arch: Architecture, ep: int, trail: Trail) -> float:

@@ -89,7 +89,7 @@ def resolve_layout(
         trail.assume("training.sharding.strategy", strategy, f"default of {family.id}")
     _check_sharding(scenario, strategy, dp * plan.cp, trail)
     _check_compression(scenario, strategy, trail)
-    ep, etp = expert_degrees(plan, arch, dp, trail)
+    ep, etp = expert_degrees(plan, arch, dp, family, trail)
     return Layout(
         tp=plan.tp,
         pp=plan.pp,

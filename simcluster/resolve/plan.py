@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from simcluster.hardware.cluster import Cluster
 from simcluster.memory.parameters import further_parameters, layer_parameters, stage_parameters
+from simcluster.memory.precision import LOW_BYTES, element_bytes
+from simcluster.memory.recompute import recompute_modules_of
+from simcluster.memory.static import DTYPE_BYTES
 from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents, stage_contents
 from simcluster.program.block import ExchangePlan
-from simcluster.program.plan import ACTIVATION_BYTES, BLOCK_OF, PipelinePlan, RecomputePlan, StepPlan
-from simcluster.resolve.data_parallel import FULL_WIDTH, LOW_PRECISIONS, WIDTH_BYTES, data_parallel_plan
+from simcluster.program.plan import BLOCK_OF, PipelinePlan, RecomputePlan, StepPlan
+from simcluster.resolve.data_parallel import data_parallel_plan
 from simcluster.resolve.expert_parallel import expert_copies, expert_groups
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario.training import Parallelism
 from simcluster.shapes import Architecture, GroupShape
 from simcluster.timing.software import SoftwareFamily
-from simcluster.workload.elements import Batch, LayerPlan
+from simcluster.workload.elements import ACTIVATION_BYTES, Batch, LayerPlan
 from simcluster.workload.layers import layer_kind
 from simcluster.workload.parameters import padded_vocab
 from simcluster.workload.rerun import MODULES, rerun_shares
@@ -23,9 +26,9 @@ from simcluster.workload.rerun import MODULES, rerun_shares
 
 def recompute_plan(mode: str, arch: Architecture, family: SoftwareFamily, trail: Trail) -> RecomputePlan:
     """What the backward runs again, from a mode or from modules joined by "+"."""
-    if mode in ("none", "full", "layer"):
-        return RecomputePlan(whole_layers=mode != "none")
-    modules = family.selective_modules if mode == "selective" else tuple(mode.split("+"))
+    kind, modules = recompute_modules_of(mode, family.selective_modules)
+    if kind != "selective":
+        return RecomputePlan(whole_layers=kind == "full")
     for module in modules:
         if module not in MODULES:
             advice = f"known: {', '.join(sorted(MODULES))}"
@@ -47,7 +50,7 @@ def step_plan(
     contents = stage_contents(arch.layers, layout.pp, layout.virtual_stages, explicit, family.stage_balance)
     batch = Batch(layout.micro_batch, layout.sequence_length, layout.cp)
     parameters, experts = _block_parameters(arch, layout)
-    wide = 2.0 if layout.precision in FULL_WIDTH else 1.0
+    wide = element_bytes(layout.precision) / ACTIVATION_BYTES
     return StepPlan(
         arch=arch,
         mesh=mesh,
@@ -81,15 +84,15 @@ def step_plan(
         padded_vocab=int(padded_vocab(arch.vocab, layout.tp)),
         block_parameters=parameters,
         expert_parameters=experts,
-        optimizer_bytes=family.optimizer_bytes - WIDTH_BYTES[family.gradient_storage],
-        gradient_pass_bytes=WIDTH_BYTES[family.gradient_storage],
+        optimizer_bytes=family.optimizer_bytes - DTYPE_BYTES[family.gradient_storage],
+        gradient_pass_bytes=DTYPE_BYTES[family.gradient_storage],
         tied_exchange=arch.tied_embeddings and layout.pp > 1,
     )
 
 
 def _attention_dtype(family: SoftwareFamily, precision: str) -> str:
     """Attention stays in 16 bits under an 8- or 4-bit recipe unless the software says otherwise."""
-    if precision in LOW_PRECISIONS:
+    if precision in LOW_BYTES:
         return "fp8" if family.fp8_attention else "bf16"
     return precision
 
@@ -126,7 +129,7 @@ def _layer_plan(family: SoftwareFamily, layout: Layout) -> LayerPlan:
         accumulate_in_gemm=family.accumulate_in_gemm,
         dtype=layout.precision,
         attention_dtype=_attention_dtype(family, layout.precision),
-        head_dtype="bf16" if layout.precision in LOW_PRECISIONS else layout.precision,
+        head_dtype="bf16" if layout.precision in LOW_BYTES else layout.precision,
     )
 
 

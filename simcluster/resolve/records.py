@@ -56,7 +56,7 @@ class Resolved:
 
     values        dotted path -> (value, origin): file:line:column, --set, a what-if, a default or an assumption
     assumptions   what nobody stated
-    unmodelled    blocks that were stated and that nothing computes yet
+    unmodelled    what was stated, or belongs to the software, and nothing computes yet
     """
 
     scenario: Scenario

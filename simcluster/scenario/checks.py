@@ -150,16 +150,17 @@ def check_depth(scenario: Scenario) -> Finding | None:
 
 
 def check_experts(scenario: Scenario) -> Finding | None:
-    """Expert groups are carved out of the ranks of one pipeline stage; etp that is not stated gives way."""
+    """Expert groups are carved out of the ranks of one pipeline stage; what is not stated gives way."""
     plan, dp = layout(scenario), replicas(scenario)
     if not plan or dp is None:
         return None
-    ranks, wanted = plan.tp * plan.cp * dp, plan.ep * (plan.etp or 1)
+    ep = plan.ep or 1
+    ranks, wanted = plan.tp * plan.cp * dp, ep * (plan.etp or 1)
     if ranks % wanted == 0:
         return None
     inside = f" x etp {plan.etp} = {wanted}" if plan.etp else ""
-    message = f"ep {plan.ep}{inside} does not divide tp {plan.tp} x cp {plan.cp} x dp {dp} = {ranks} ranks of a stage"
-    fitting = ", ".join(str(size) for size in divisors_near(max(1, ranks // (plan.etp or 1)), plan.ep))
+    message = f"ep {ep}{inside} does not divide tp {plan.tp} x cp {plan.cp} x dp {dp} = {ranks} ranks of a stage"
+    fitting = ", ".join(str(size) for size in divisors_near(max(1, ranks // (plan.etp or 1)), ep))
     return Finding(f"{LAYOUT}.ep", message, f"use ep {fitting}", (LAYOUT, "cluster"))
 
 

@@ -88,7 +88,8 @@ def from_document(document: Document, *, sets: Sequence[str] = (), what_if: str 
         _lay_what_if(stack, document, what_ifs, what_if)
     stack.lay_sets(sets)
     loaded = finish(stack, document, what_ifs)
-    wrong = what_if_problems(loaded)
+    # On a changed base a what-if may have lost its sense; then it is wrong only for whoever asks for it.
+    wrong = what_if_problems(loaded) if not sets and what_if is None else []
     if wrong:
         raise InputError(wrong)
     return loaded

@@ -71,7 +71,7 @@ def study_of(document: Document, sets: Sequence[str] = ()) -> LoadedStudy:
     base = alone[0][1] if alone else None
     candidates = candidates if changes else alone
     reference = base or (candidates[0][1] if candidates else None)
-    problems += what_if_problems(reference) if reference else []
+    problems += what_if_problems(reference) if reference and not sets else []
     if problems:
         raise InputError(problems)
     return LoadedStudy(base, tuple(candidates), what_ifs, document)

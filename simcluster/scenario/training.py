@@ -58,13 +58,13 @@ def _stages_shape(value: Any) -> str:
 
 
 class Parallelism(Part):
-    """How the job is cut; absent: dp = GPUs / (tp pp cp), etp = tp, sequence_parallel as the software does."""
+    """How the job is cut; absent: dp = GPUs / (tp pp cp), etp = tp, ep and sequence_parallel as the software does."""
 
     tp: Count = 1
     pp: Count = 1
     dp: Count | None = None
     cp: Count = 1
-    ep: Count = 1
+    ep: Count | None = None
     etp: Count | None = None
     sequence_parallel: bool | None = None
     schedule: Schedule = "1f1b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simcluster.analysis.uncertainty import Difference, difference
 from simcluster.errors import InputError, Problem
@@ -54,11 +54,13 @@ def _evaluate_all(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue) -> 
     """Evaluations in order; the problems of all candidates are raised together."""
     evaluations: list[tuple[str, Evaluation]] = []
     problems: list[Problem] = []
+    files = [loaded.file for _, loaded in named]
     for name, loaded in named:
         try:
             evaluations.append((name, evaluate(loaded, catalogue)))
         except InputError as error:
-            problems += error.problems
+            shared = files.count(loaded.file) > 1  # then the place alone does not tell whose problem it is
+            problems += [replace(one, message=f"{name}: {one.message}") if shared else one for one in error.problems]
     if problems:
         raise InputError(problems)
     return evaluations

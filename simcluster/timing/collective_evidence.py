@@ -16,8 +16,8 @@ from simcluster.timing.collective_profile import CollectiveProfile, Evidence, Fa
 A, B, C, D = range(4)
 _FLOOR = {A: 0.03, B: 0.06, C: 0.15, D: 0.35}  # least sigma by grade: logs of one cluster do not span all clusters
 _UNKNOWN = {A: 0.15, B: 0.2, C: 0.25, D: 0.5}  # sigma without any log to read it from
-# Boxes of PCIe cards differ by their bridges, sockets, and whether peers may talk: eight cards reach 1.4 GB/s in the one
-# logged machine (ai-dynamo/aiconfigurator, L40S) and 24 GB/s in the maker's chart. Half of that range in ln.
+# Boxes of PCIe cards differ by bridges, sockets, and whether peers may talk: eight cards reach 1.4 GB/s in the one
+# logged machine (ai-dynamo/aiconfigurator, L40S) and 24 GB/s in the maker's chart; about a quarter of that range in ln.
 _BRIDGED_SIGMA = 0.8
 
 

@@ -25,9 +25,14 @@ Layout = Literal["TN", "NN", "NT"]  # forward, input gradient, weight gradient (
 
 _STEP = 0.4  # spacing of the smoothed surface [ln units]
 _LEAST, _MOST = np.log(8.0), np.log(2.0**18)  # dimensions that the surface covers
-_BELOW_SIGMA = 0.10  # further uncertainty for each e-fold below the measured box
-_ABOVE_SIGMA = 0.02  # and above it, where efficiency has saturated
-_PRIOR_SIGMA = 0.25
+# Further uncertainty for each e-fold below the measured box: what the bf16 tables of five GPUs miss, root mean square,
+# when their lowest one or two e-folds of a dimension are left out: 0.10 to 0.11 (m 0.05, n 0.08 to 0.10, k 0.12 to
+# 0.17); with the 8- and 4-bit tables 0.15.
+_BELOW_SIGMA = 0.10
+# And above it. Estimate: efficiency has saturated by the end of the box. The highest e-folds left out, inside which it
+# still rises, are missed by 0.07 to 0.10 (bf16).
+_ABOVE_SIGMA = 0.02
+_PRIOR_SIGMA = 0.25  # whole waves of tiles against the same tables: 0.13 to 0.23 by GPU, rounded up
 _WEAK = 0.1  # nearest weight below which an estimate counts as extrapolated
 _PROLOGUE_K = 64.0  # multiply-add steps in which a tile fills and drains its pipeline, as many tiles share an SM
 _TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.65))

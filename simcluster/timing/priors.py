@@ -37,7 +37,7 @@ def prior_profile(gpu: GpuRates) -> KernelProfile:
     device = DeviceRates(gpu.sms, gpu.hbm_bytes_per_s, dict(gpu.peak_flops), replace(_PRIOR, kind="datasheet"))
     efficiency = _figure(_EFFICIENCY_PRIORS.get(gpu.generation, 0.6), "1")
     streaming = StreamingRates(_figure(0.85 * gpu.hbm_bytes_per_s, "B/s"), _figure(HALF_BYTES, "B"), "D")
-    launch = LaunchRates(EAGER_S, GRAPH_S, DEVICE_GAP_S, _PRIOR)
+    launch = LaunchRates(DEVICE_GAP_S, _PRIOR)
     gemm = GemmRates({}, efficiency, default_layouts(), default_alignment())
     return KernelProfile(
         gpu.id, gpu.id, gpu.generation, device, gemm, prior_attention(device, gpu.generation), streaming, launch
@@ -46,8 +46,6 @@ def prior_profile(gpu: GpuRates) -> KernelProfile:
 
 # Priors that have no measurement behind them; profiles carry them as estimates.
 HALF_BYTES = 4e6
-EAGER_S = 6e-6
-GRAPH_S = 1.5e-6
 DEVICE_GAP_S = 1.5e-6
 _NO_FIT = Fit((0.4,) * 6, 0.01, 0.05, 0.15, 0.3, 0.15)
 _FLASH_PRIORS = {"ampere": 0.65, "hopper": 0.37, "blackwell": 0.25}  # fraction of peak, long sequences

@@ -12,7 +12,7 @@ from simcluster.data import data_root
 from simcluster.errors import InputError, Problem
 from simcluster.timing.priors import prior_profile
 from simcluster.timing.profile_reader import read_profile
-from simcluster.timing.records import PEAK_OF, AttentionTable, GemmTable, KernelProfile, LaunchRates, StreamingRates
+from simcluster.timing.records import AttentionTable, GemmTable, KernelProfile, LaunchRates, StreamingRates, peak_name
 
 __all__ = [
     "AttentionTable",
@@ -37,9 +37,9 @@ def peak_flops(profile: KernelProfile, dtype: str) -> float:
     312.0
     """
     peaks = profile.device.peak_flops
-    for name in (dtype, PEAK_OF.get(dtype, dtype)):
-        if name in peaks:
-            return peaks[name]
+    name = peak_name(peaks, dtype)
+    if name in peaks:
+        return peaks[name]
     known = ", ".join(sorted(peaks))
     raise InputError(Problem(f"{profile.id} has no {dtype} rate", f"use one of {known}"))
 

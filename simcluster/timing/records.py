@@ -6,7 +6,7 @@ its source, date and kind. Rates are those of a kernel alone on the device, not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,9 +22,22 @@ GEMM_COLUMNS = ("m", "n", "k", "time_us")
 ATTENTION_COLUMNS = ("head_dim", "causal", "seq", "batch", "heads", "kv_heads", "time_us")
 
 TABLE_OF = {"fp16": "bf16", "mxfp8": "fp8-block", "fp4": "nvfp4"}  # precisions that read another one's table
-PEAK_OF = {"fp16": "bf16", "fp8-block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}  # and another one's peak
+PEAK_OF = {"fp8-block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}  # recipes run at the peak of their number format
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8-block": 1.0, "mxfp8": 1.0}
 ELEMENT_BYTES |= {"fp4": 0.5, "nvfp4": 0.5}
+
+
+def peak_name(peaks: Collection[str], precision: str) -> str:
+    """Name of the peak of a profile's device that a precision runs at; itself where there is none.
+
+    Its own, that of its number format, or that of the precision whose table it reads (a profile states one 16-bit
+    rate).
+
+    >>> peak_name({"bf16": 1.0, "fp8": 2.0}, "mxfp8"), peak_name({"bf16": 1.0}, "fp16"), peak_name({"bf16": 1.0}, "fp8")
+    ('fp8', 'bf16', 'fp8')
+    """
+    names = (precision, PEAK_OF.get(precision, precision), TABLE_OF.get(precision, precision))
+    return next((name for name in names if name in peaks), precision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +146,8 @@ class StreamingRates:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRates:
-    """Seconds that a kernel costs the host (issued one by one, or replayed from a graph) and the device between two."""
+    """Seconds that pass on the device between two kernels; the host's time belongs to the software family."""
 
-    eager_s: float
-    graph_s: float
     device_gap_s: float
     origin: Origin
 

@@ -29,7 +29,8 @@ class SoftwareFamily:
     Execution
       host_issue_s           host time to issue one kernel (eager 5-8 us, compiled 2-4 us, CUDA graphs ~0)
       cuda_graphs            whole layers replayed as graphs: no host time
-      cuda_graph_modules     only these parts of a layer are replayed ("attn", "mlp", "moe_router", "moe_preprocess", …)
+      cuda_graph_modules     only these parts of a layer are replayed ("attn", "mlp", "moe_router", …);
+                             named in a result, not computed
       attention              default attention kernel
       fp8_attention          with an fp8 or fp4 recipe, attention runs in fp8 as well
       fp8_weight_cache       low-precision weights are cast once a step, not once a micro-batch
@@ -61,7 +62,7 @@ class SoftwareFamily:
       tp_overlap_moe         the same in models with experts
       cp_communication       context parallel exchange: p2p ring, all-gather of keys and values, all-to-all of heads
       dispatcher             how tokens reach their experts; deepep and hybridep send one copy per node or domain
-      ep_overlap             expert all-to-all overlaps another micro-batch's compute
+      ep_overlap             expert all-to-all overlaps another micro-batch's compute; named in a result, not computed
       grouped_gemm           local experts run as one grouped GEMM (else one GEMM each)
       default_ep             expert parallel size when it is not stated: one, or as many as there are ranks and experts
       overlap_p2p            pipeline messages do not block their stage (plain schedules)

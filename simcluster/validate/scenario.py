@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import gcd
 from typing import Any
 
 from simcluster.errors import InputError
@@ -227,9 +226,9 @@ def _training(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumpt
         {
             "sequence_length": facts.sequence_length,
             "global_batch": facts.global_batch,
-            "micro_batch": facts.micro_batch or _micro_batch(facts, family, fills),
+            "micro_batch": facts.micro_batch,
             "precision": facts.precision,
-            "parallelism": _parallelism(facts, family, fills),
+            "parallelism": _parallelism(facts, fills),
             "sharding": _sharding(facts),
             "recompute": {"modules": list(facts.recompute_modules)}
             if facts.recompute == "selective" and facts.recompute_modules
@@ -239,26 +238,7 @@ def _training(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumpt
     )
 
 
-def _micro_batch(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumption]) -> int:
-    replica = max(1, (facts.global_batch or 1) // (facts.dp or 1))
-    size = {"one": 1, "per-stage": max(1, replica // (facts.pp or 1)), "whole": replica}[family.default_micro_batch]
-    while replica % size:
-        size -= 1
-    fills.append(Assumption("training.micro_batch", size, f"not stated: {family.default_micro_batch}, as {family.id}"))
-    return size
-
-
-def _expert_parallel(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumption]) -> int | None:
-    """Stated, or as the family does: one, or as many ranks as there are in a stage and experts."""
-    if facts.ep is not None or not facts.experts:
-        return facts.ep
-    ranks = (facts.tp or 1) * (facts.cp or 1) * (facts.dp or 1) // (facts.etp or 1)
-    ep = gcd(facts.experts, max(1, ranks)) if family.default_ep == "all" else 1
-    fills.append(Assumption("training.parallelism.ep", ep, f"not stated: {family.default_ep}, as {family.id}"))
-    return ep
-
-
-def _parallelism(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assumption]) -> dict[str, Any]:
+def _parallelism(facts: PublishedFacts, fills: list[Assumption]) -> dict[str, Any]:
     virtual = facts.vpp
     if virtual > 1 and facts.pp == 1:
         virtual = 1
@@ -274,7 +254,7 @@ def _parallelism(facts: PublishedFacts, family: SoftwareFamily, fills: list[Assu
             "pp": facts.pp,
             "dp": facts.dp,
             "cp": facts.cp,
-            "ep": _expert_parallel(facts, family, fills),
+            "ep": facts.ep,
             "etp": facts.etp if facts.experts else None,
             "sequence_parallel": facts.sequence_parallel,
             "schedule": facts.schedule or None,

@@ -78,7 +78,7 @@ def _rotary(arch: Architecture, tokens: Num, plan: LayerPlan) -> tuple[Element, 
 
 def core_attention(arch: Architecture, batch: Batch, plan: LayerPlan, window: bool = False) -> Element:
     """Scores, softmax and values; one fused kernel, or batched GEMMs around a softmax over batch*heads*seq^2 scores."""
-    if plan.attention == "unfused" and plan.cp == 1:
+    if plan.attention == "unfused":
         return _unfused(arch, batch, plan)
     return _fused(arch, batch, plan, window)
 
@@ -92,7 +92,6 @@ def _fused(arch: Architecture, batch: Batch, plan: LayerPlan, window: bool) -> E
     count, seq_q, seq_k, causal = _extent(arch, batch, plan, window)
     if plan.cp > 1 and plan.context == "all-to-all":
         heads, kv_heads = heads / plan.cp, max(kv_heads / plan.cp, 1.0)
-    kernel = "flash-2" if plan.attention == "unfused" else plan.attention
     shape = (count, heads, kv_heads, seq_q, seq_k, dim, causal)
     keys = ACTIVATION_BYTES * np.asarray(batch.tokens) * max(arch.kv_heads / plan.tp, 1.0) * (query + value)
     if plan.context == "all-to-all":
@@ -100,8 +99,8 @@ def _fused(arch: Architecture, batch: Batch, plan: LayerPlan, window: bool) -> E
         keys = keys + ACTIVATION_BYTES * np.asarray(batch.tokens) * both
     return Element(
         "attention",
-        forward=(FlashAttention("attention", *shape, "forward", kernel, plan.attention_dtype),),
-        dgrad=(FlashAttention("attention_backward", *shape, "backward", kernel, plan.attention_dtype),),
+        forward=(FlashAttention("attention", *shape, "forward", plan.attention, plan.attention_dtype),),
+        dgrad=(FlashAttention("attention_backward", *shape, "backward", plan.attention, plan.attention_dtype),),
         part="core_attention",
         exchange="context" if plan.cp > 1 else "none",
         bytes=keys,

@@ -77,7 +77,7 @@ def recipe():
             AttentionSource("flash-1/forward", "flash-2/forward", speed=0.5, best="D"),
         ],
         streaming=StreamingRates(rate, Figure(4e6, "B", "made up", "2026-01", "estimate"), "B"),
-        launch=LaunchRates(6e-6, 1.5e-6, 1.5e-6, ORIGIN),
+        launch=LaunchRates(1.5e-6, ORIGIN),
         noise=0.02,
         date="2026-01",
         layouts=default_layouts(),

@@ -153,3 +153,11 @@ def test_the_python_way_is_the_same(say, scenario):
     )
     with pytest.raises(InputError):
         simcluster.compare([("a", loaded), ("b", simcluster.load(scenario, sets=["model=nothing"]))])
+
+
+def test_candidates_of_one_file_are_named(say, tmp_path, study):
+    text = (tmp_path / "study.yaml").read_text(encoding="utf-8").replace("nodes: 4}", "nodes: 5}")
+    (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
+    said = say("compare", study)
+    assert said.code == 3
+    assert "four: " in said.err

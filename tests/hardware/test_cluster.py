@@ -25,7 +25,7 @@ def test_named_cluster(catalogue: Catalogue) -> None:
     rates = cluster.network_rates()
     assert (rates.gpu, rates.scale_up, rates.scale_up_bytes_per_s) == ("a100-80gb-sxm", "nvlink3", 300e9)
     assert (rates.fabric, rates.protocol, rates.nic_bytes_per_s, rates.nics_per_node) == ("ib-hdr-200", "ib", 25e9, 8)
-    assert (rates.domain_gpus, rates.gpus_per_node, rates.tiers, rates.oversubscription) == (8, 8, 2, 1.0)
+    assert (rates.domain_gpus, rates.gpus_per_node, rates.oversubscription) == (8, 8, 1.0)
     assert "cluster.fabric" not in assumed(cluster)
 
 

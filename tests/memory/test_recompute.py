@@ -6,7 +6,7 @@ import pytest
 
 from simcluster.errors import InputError
 from simcluster.memory.activations import layer_activations
-from simcluster.memory.recompute import MODULES, rebuilt, recompute_rules, saved
+from simcluster.memory.recompute import MODULES, rebuilt, recompute_modules_of, recompute_rules, saved
 from simcluster.shapes import Architecture
 from simcluster.workload.layers import layer_kind
 from simcluster.workload.rerun import MODULES as RUN_AGAIN
@@ -66,3 +66,27 @@ def test_modules_of_experts_and_latent_attention() -> None:
 def test_every_module_that_runs_again_frees_memory_somewhere() -> None:
     assert set(RUN_AGAIN) <= set(MODULES)
     assert all(dropped(LLAMA_8B, module) | dropped(V2, module) for module in RUN_AGAIN)
+
+
+@pytest.mark.parametrize(
+    ("recompute", "expected"),
+    [
+        ("none", ("none", ())),
+        ("full", ("full", ())),
+        ("layer", ("full", ())),
+        ("mlp+layer", ("full", ())),
+        ("selective", ("selective", ("core_attn", "mlp_act"))),
+        ("core_attn", ("selective", ("core_attn",))),
+        ("mlp_act+layernorm", ("selective", ("mlp_act", "layernorm"))),
+    ],
+)
+def test_a_layouts_recompute_is_a_mode_and_modules(recompute: str, expected: tuple[str, tuple[str, ...]]) -> None:
+    assert recompute_modules_of(recompute, ("core_attn", "mlp_act")) == expected
+    recompute_rules(*expected)
+
+
+def test_an_unknown_module_is_kept_for_its_reader_to_refuse() -> None:
+    mode, modules = recompute_modules_of("mlp+atention", ())
+    assert modules == ("mlp", "atention")
+    with pytest.raises(InputError, match=r"did you mean 'attention'"):
+        recompute_rules(mode, modules)

@@ -89,6 +89,44 @@ def test_an_unstated_degree_is_listed(settle):
 
 
 @pytest.mark.parametrize(
+    ("plan", "rule", "ep", "etp"),
+    [
+        ("{tp: 2, pp: 1}", "one", 1, 2),
+        ("{tp: 2, pp: 1}", "all", 8, 2),  # 16 ranks and 8 experts share 8
+        ("{tp: 2, pp: 4}", "all", 4, 1),  # 4 ranks of a stage
+        ("{tp: 4, pp: 1, etp: 4}", "all", 4, 4),
+        ("{tp: 2, pp: 1, ep: 2}", "all", 2, 2),
+    ],
+)
+def test_an_unstated_ep_is_the_softwares(settle, plan, rule, ep, etp):
+    sets = (f"training.parallelism={plan}", "training.micro_batch=1", f"training.software.overrides.default_ep={rule}")
+    resolved = settle(MOE, *sets)
+    assert (resolved.layout.ep, resolved.layout.etp) == (ep, etp)
+    assumed = {one.path: one.value for one in resolved.assumptions}
+    assert assumed.get("training.parallelism.ep") == (None if "ep: 2" in plan else ep)
+
+
+TENSOR = "training.parallelism={tp: 4, pp: 1, ep: %d, etp: %s, sequence_parallel: %s}"
+
+
+@pytest.mark.parametrize(
+    ("ep", "etp", "advice"),
+    [(8, "null", "set it true"), (8, 1, "set it true"), (2, 1, "set it true, or etp: 4"), (2, 2, "or etp: 4")],
+)
+def test_experts_behind_tensor_ranks_need_sequence_parallelism(settle, refused, ep, etp, advice):
+    (problem,) = refused(MOE, TENSOR % (ep, etp, "false"), "training.micro_batch=1")
+    assert f"sequence_parallel: false with tp 4 and etp {etp if etp != 'null' else 1}: all ranks" in problem
+    assert problem.endswith(advice)
+    assert settle(MOE, TENSOR % (ep, etp, "true"), "training.micro_batch=1").layout.sequence_parallel
+
+
+def test_whole_tensor_groups_and_open_plans_need_none(settle):
+    assert settle(MOE, TENSOR % (2, 4, "false"), "training.micro_batch=1").layout.etp == 4
+    old = "training.software.overrides.sequence_parallel=false"  # assumed, not stated
+    assert not settle(MOE, TENSOR % (8, 1, "null"), old, "training.micro_batch=1").layout.sequence_parallel
+
+
+@pytest.mark.parametrize(
     ("sets", "words"),
     [
         ([MOE, "training.parallelism={tp: 1, pp: 1, ep: 3}"], "3 does not divide 8 experts"),

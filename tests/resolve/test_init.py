@@ -57,7 +57,7 @@ def test_every_default_that_is_read_is_listed(settle, sets):
     resolved = settle(*sets)
     listed = {one.path.removeprefix("training.software.") for one in resolved.assumptions if ".software." in one.path}
     stated = set(resolved.scenario.training.software.overrides) | ({"attention"} if "attention" in str(sets) else set())
-    assert listed == fields_read(resolved.family, resolved.layout) - stated
+    assert listed == fields_read(resolved.family, resolved.layout, resolved.arch) - stated
 
 
 @pytest.mark.parametrize("sets", LAYOUTS)
@@ -66,7 +66,7 @@ def test_an_override_that_is_not_read_changes_nothing_and_is_named(settle, sets)
 
     resolved = settle(*sets)
     flags = {"tp_overlap": "true", "scatter_p2p": "false", "fused_softmax": "false", "overlap_p2p_interleaved": "true"}
-    idle = set(flags) - fields_read(resolved.family, resolved.layout)
+    idle = set(flags) - fields_read(resolved.family, resolved.layout, resolved.arch)
     changed = settle(*sets, *(f"training.software.overrides.{name}={flags[name]}" for name in sorted(idle)))
     assert set(changed.unmodelled) == {f"training.software.overrides.{name}" for name in idle}
     assert Evaluation(changed).step == Evaluation(resolved).step
@@ -76,6 +76,23 @@ def test_what_has_no_effect_yet_is_named(settle, text):
     sets = ("cluster.spares=2", "training.tokens=1T", "training.software.torch=2.4", "use.hours=50%")
     assert settle(*sets).unmodelled == ("use", "cluster.spares", "training.tokens", "training.software.torch")
     assert settle().unmodelled == ()
+
+
+NODE = "cluster.node={base: dgx-a100-80gb, host: epyc-7742, ram: 1 TB, nvme: 15 TB, power: 6.5 kW}"
+FABRIC = "cluster.fabric={base: ib-hdr-200, rails: true, tiers: 3, switch: qm8700, routing: ecmp, storage: shared}"
+
+
+def test_hardware_that_changes_nothing_is_named(settle):
+    from simcluster.evaluation import Evaluation
+
+    plain = settle("cluster.node={base: dgx-a100-80gb}", "cluster.fabric={base: ib-hdr-200}")
+    detailed = settle(NODE, FABRIC)
+    assert set(detailed.unmodelled) == {
+        *(f"cluster.node.{key}" for key in ("host", "ram", "nvme", "power")),
+        *(f"cluster.fabric.{key}" for key in ("rails", "tiers", "switch", "routing", "storage")),
+    }
+    assert Evaluation(detailed).step == Evaluation(plain).step
+    assert Evaluation(detailed).memory == Evaluation(plain).memory
 
 
 UNSUPPORTED = {

@@ -10,6 +10,7 @@ from simcluster.errors import InputError
 from simcluster.shapes import GpuRates
 from simcluster.timing.profile import has_profile, load_profile, peak_flops, prior_profile, profile_path
 from simcluster.timing.profile_reader import read_profile
+from simcluster.timing.records import peak_name
 
 A100 = ["a100-40gb-sxm", "a100-80gb-pcie", "a100-80gb-sxm"]
 SHIPPED = [*A100, "h100-80gb-sxm", "h200-141gb-sxm", "b200-sxm", "b300-sxm", "gb200", "gb300"]
@@ -138,3 +139,20 @@ def test_points_are_in_seconds():
     points = load_profile("a100-80gb-sxm").gemm.tables["bf16"].points
     row = points[(points[:, :3] == (8192, 4096, 4096)).all(axis=1)][0]
     np.testing.assert_allclose(row[3], 1035.5e-6, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("peaks", "precision", "name"),
+    [
+        ({"bf16": 1.0}, "bf16", "bf16"),
+        ({"bf16": 1.0}, "fp16", "bf16"),
+        ({"bf16": 71.0, "fp16": 142.0}, "fp16", "fp16"),  # a part whose two 16-bit rates differ
+        ({"fp16": 125.0}, "fp16", "fp16"),
+        ({"fp8": 1.0}, "fp8-block", "fp8"),
+        ({"fp8": 1.0}, "mxfp8", "fp8"),
+        ({"fp4": 1.0}, "nvfp4", "fp4"),
+        ({"bf16": 1.0}, "fp8", "fp8"),  # absent: the caller says so
+    ],
+)
+def test_a_precision_runs_at_its_own_peak_or_that_of_its_format(peaks, precision, name):
+    assert peak_name(peaks, precision) == name

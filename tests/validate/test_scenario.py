@@ -4,6 +4,7 @@ import pytest
 
 from simcluster.errors import InputError
 from simcluster.formats.published_facts import FACT_COLUMNS, PublishedFacts
+from simcluster.resolve import resolve
 from simcluster.validate.scenario import find_gpu, scenario_of, unsupported, usual_node
 
 FACTS = PublishedFacts(
@@ -83,15 +84,26 @@ def test_gpt_blocks_have_learned_positions(catalogue, gated, tied, positions):
     assert model.tied_embeddings is (positions > 0)
 
 
-@pytest.mark.parametrize(
-    ("framework", "date", "size"), [("Megatron-LM", "2021-04", None), ("torchtitan", "2024-10", 8)]
-)
-def test_micro_batch_is_the_frameworks(catalogue, framework, date, size):
-    scenario, assumed = build(
-        catalogue, micro_batch=None, framework=framework, date=date, tp=1, pp=2, dp=32, global_batch=512
-    )
-    assert scenario.training.micro_batch == assumed["training.micro_batch"]
-    assert scenario.training.micro_batch == (size or scenario.training.micro_batch)
+@pytest.mark.parametrize(("framework", "date", "size"), [("Megatron-LM", "2021-04", 1), ("torchtitan", "2024-10", 8)])
+def test_an_unstated_micro_batch_is_left_to_the_software(catalogue, framework, date, size):
+    open_ = {"micro_batch": None, "framework": framework, "date": date, "sharding": None}
+    open_ |= {"tp": 1, "pp": 2, "dp": 32, "global_batch": 512}
+    scenario, assumed = build(catalogue, **open_)
+    assert (scenario.training.micro_batch, assumed.get("training.micro_batch")) == ("auto", None)
+    resolved = resolve(scenario_of(replace(FACTS, **open_), catalogue).loaded, catalogue)
+    assert resolved.layout.micro_batch == size
+    assert {one.path: one.value for one in resolved.assumptions}["training.micro_batch"] == size
+
+
+@pytest.mark.parametrize(("framework", "ep"), [("Megatron-LM", 1), ("NeMo Automodel", 8)])
+def test_an_unstated_ep_is_left_to_the_software(catalogue, framework, ep):
+    experts = {"experts": 8, "top_k": 2, "expert_ffn": 8192, "ep": None, "etp": None, "tp": 1, "pp": 1, "dp": 64}
+    facts = replace(FACTS, framework=framework, date="2025-10", sharding=None, **experts)
+    built = scenario_of(facts, catalogue)
+    assert built.loaded.scenario.training.parallelism.ep is None
+    resolved = resolve(built.loaded, catalogue)
+    assert resolved.layout.ep == ep
+    assert {one.path: one.value for one in resolved.assumptions}["training.parallelism.ep"] == ep
 
 
 def test_attention_generation_is_the_softwares(catalogue):
