@@ -45,6 +45,7 @@ def check_catalogue(catalogue: Catalogue) -> list[Problem]:
     for entry in entries:
         problems.extend(check_entry(entry, catalogue, known))
     problems.extend(check_aliases(entries))
+    problems.extend(check_places(catalogue))
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.mark or Mark(""), problem.message))
 
 
@@ -111,6 +112,17 @@ def check_aliases(entries: list[Entry]) -> Iterator[Problem]:
             if alias.key not in text:
                 message = f"alias {alias.name!r} is written with escapes"
                 yield _problem(entry, (), message, "write its characters as they are")
+
+
+def check_places(catalogue: Catalogue) -> Iterator[Problem]:
+    """Files that nothing reads, because they lie in no folder of a kind."""
+    folders = {*KINDS, "models"}
+    for root in catalogue.roots:
+        for path in sorted(root.rglob("*.y*ml")):
+            parts = path.relative_to(root).parts
+            if parts != ("sources.yaml",) and (len(parts) != 2 or parts[0] not in folders or path.suffix != ".yaml"):
+                advice = f"put it in one of {', '.join(sorted(folders))}, as NAME.yaml"
+                yield Problem("nothing reads this file", advice, Mark(str(path)))
 
 
 def check_sources(catalogue: Catalogue) -> Iterator[Problem]:

@@ -21,6 +21,8 @@ def expert_degrees(
     if not arch.experts:
         if plan.ep is not None and plan.ep > 1:
             trail.problem(f"{LAYOUT}.ep", f"{arch.name} has no experts", "set ep: 1")
+        if plan.etp is not None and plan.etp not in (1, plan.tp):
+            trail.problem(f"{LAYOUT}.etp", f"{arch.name} has no experts", "leave it out")
         return 1, 1
     ranks = plan.tp * plan.cp * dp
     ep = _expert_ranks(plan, arch, ranks, family, trail)

@@ -17,7 +17,7 @@ from simcluster.resolve.trail import Trail
 from simcluster.scenario import Loaded, Scenario
 from simcluster.shapes import Architecture
 from simcluster.timing.profile import KernelProfile, has_profile, load_profile, peak_flops
-from simcluster.timing.stand_in import stand_in_profile
+from simcluster.timing.stand_in import downgraded, stand_in_profile
 from simcluster.workload.catalogue import load_model, model_assumptions, model_entry
 from simcluster.workload.inline import architecture_from
 
@@ -144,6 +144,7 @@ def _profile(loaded: Loaded, gpu: GpuSpec, trail: Trail) -> KernelProfile | None
     if theirs > _ROUNDING * own:
         message = f"{profile.id} peaks at {theirs / 1e12:g} TFLOP/s in {precision}, {gpu.id} at {own / 1e12:g}"
         trail.problem(_PROFILE, message, f"name a profile of {gpu.id}")
-    elif profile.id != gpu.id:
-        trail.assume("timing.profile", profile.id, f"stands for {gpu.id}, as stated")
+    elif profile.gpu != gpu.id:
+        trail.assume("timing.profile", profile.id, f"stands for {gpu.id}, as stated; grade C at best")
+        return downgraded(profile)
     return profile

@@ -46,13 +46,26 @@ def _lent(profile: KernelProfile, gpu: GpuRates) -> KernelProfile:
     """The tables of another product with the same chip, with this product's memory."""
     share = gpu.hbm_bytes_per_s / profile.device.hbm_bytes_per_s
     rate = replace(profile.streaming.bytes_per_s, value=profile.streaming.bytes_per_s.value * share)
-    tables = {name: replace(table, best=_STANDING) for name, table in profile.gemm.tables.items()}
+    lent = downgraded(profile)
     return replace(
-        profile,
+        lent,
         id=gpu.id,
         gpu=gpu.id,
         device=replace(profile.device, hbm_bytes_per_s=gpu.hbm_bytes_per_s),
+        streaming=replace(lent.streaming, bytes_per_s=rate),
+    )
+
+
+def downgraded(profile: KernelProfile) -> KernelProfile:
+    """The same rates for another product than the measured one: grade C at best.
+
+    >>> downgraded(load_profile("h100-80gb-sxm")).gemm.tables["bf16"].best
+    'C'
+    """
+    tables = {name: replace(table, best=_STANDING) for name, table in profile.gemm.tables.items()}
+    return replace(
+        profile,
         gemm=replace(profile.gemm, tables=tables),
         attention={name: replace(table, best=_STANDING) for name, table in profile.attention.items()},
-        streaming=replace(profile.streaming, bytes_per_s=rate, best=_STANDING),
+        streaming=replace(profile.streaming, best=_STANDING),
     )

@@ -69,3 +69,12 @@ def test_bad_sources_file(tmp_path: Path) -> None:
     assert "not valid YAML" in str(Catalogue.load(tmp_path).check()[0])
     (tmp_path / "sources.yaml").write_text("- a\n")
     assert "must be a mapping" in str(Catalogue.load(tmp_path).check()[0])
+
+
+def test_a_file_outside_the_folders_of_kinds_is_named(tmp_path):
+    (tmp_path / "x1.yaml").write_text("id: x1\n", encoding="utf-8")
+    (tmp_path / "gpus").mkdir()
+    (tmp_path / "gpus" / "x2.yml").write_text("id: x2\n", encoding="utf-8")
+    found = [problem for problem in Catalogue.load(tmp_path).check() if "nothing reads" in problem.message]
+    assert [str(problem.mark) for problem in found] == [str(tmp_path / "gpus" / "x2.yml"), str(tmp_path / "x1.yaml")]
+    assert "gpus" in found[0].advice
