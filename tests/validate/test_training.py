@@ -2,6 +2,7 @@ import random
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from simcluster.formats.published import PublishedResult, parse_published
@@ -117,4 +118,19 @@ def test_the_whole_table():
     results = validate_training(rows)
     assert time.perf_counter() - started < 60
     assert not [one.id for one in results if one.skipped_because.startswith("error")]
-    assert sum(one.judged for one in results) > 600
+    held_back = [one for one in results if one.split == "test"]
+    trusted = [one for one in held_back if one.trust in "AB" and one.skipped_because not in ("task", "no_throughput")]
+    assert sum(one.judged for one in trusted) >= 0.97 * len(trusted)
+    errors = np.abs([one.error for one in held_back if one.judged])
+    assert len(errors) > 700
+    assert np.median(errors) <= 0.10
+
+
+@pytest.mark.slow
+def test_korthikanti_and_others_2022():
+    """Eight runs of one machine, none of which any constant was chosen on."""
+    rows = [row for row in shipped_rows() if row.result.source.startswith("Korthikanti")]
+    errors = np.abs([one.error for one in validate_training(rows, workers=1)])
+    assert len(errors) == 8
+    assert errors.mean() <= 0.08
+    assert errors.max() <= 0.15
