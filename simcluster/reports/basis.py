@@ -11,6 +11,7 @@ from simcluster.hardware.quantity import Quantity
 from simcluster.reports.blocks import Column, Points, Table, Words
 from simcluster.reports.figures import digits
 from simcluster.reports.layout import Page
+from simcluster.reports.resolved import value_text
 from simcluster.shapes import GRADES
 from simcluster.timing.records import PEAK_OF
 from simcluster.units import format_rate
@@ -150,7 +151,7 @@ def coverage(evaluation: Evaluation, page: Page) -> Words | Points:
     notable = [one for one in evaluation.resolved.assumptions if is_notable(one.path)]
     if not notable:
         return Words((coverage_line(evaluation),))
-    items = tuple(f"{one.path} = {one.value}: {one.why}" for one in notable)
+    items = tuple(f"{one.path} = {value_text(one.value, one.path)}: {one.why}" for one in notable)
     return Points(coverage_line(evaluation), items, page.star)
 
 
