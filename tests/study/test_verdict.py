@@ -79,6 +79,9 @@ def test_alike_is_alike_however_sure():
 def test_what_does_not_fit_cannot_win():
     found = verdict([candidate("big", 1.0, fits=False), candidate("small", 2.0)])
     assert (found.choice, found.sentence) == ("small", "Take small: big does not fit in memory.")
+    too_large = "big, 9.31 GiB over the memory, is made to fit: it would do 100% more tokens per second"
+    assert found.flips_if == (too_large,)
+    assert verdict([candidate("slow and big", 3.0, fits=False), candidate("small", 2.0)]).flips_if == ()
     three = verdict([candidate("big", 0.5, fits=False), candidate("a", 1.0), candidate("b", 2.0)])
     assert three.choice == "a"
     assert "than b" in three.sentence
