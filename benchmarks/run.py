@@ -98,12 +98,19 @@ def in_process():
     from simcluster.evaluation import evaluate
     from simcluster.hardware.catalogue import Catalogue
     from simcluster.scenario import load
+    from simcluster.shapes import GroupShape
+    from simcluster.timing.collective_profile import load_collective_profile
+    from simcluster.timing.collectives import collective_time
 
     program, durations, lags = large_step()
     solved = best_of(lambda: solve(program.graph, durations, lags))
     tasks = len(program.graph)
     loaded, catalogue = load(ROOT / COMPARED[0]), Catalogue.load()
     evaluated = best_of(lambda: evaluate(loaded, catalogue).step, 20)
+    network, group = evaluate(loaded, catalogue).resolved.machine.network, GroupShape(64, 8)
+    profile, sizes = load_collective_profile(), np.geomspace(1e3, 1e9, 100)
+    one = best_of(lambda: collective_time(profile, network, "all_reduce", 1e6, group), 50)
+    many = best_of(lambda: collective_time(profile, network, "all_reduce", sizes, group), 50)
     return (
         (
             "solve 530B, pp 35 v 3 m 280",
@@ -111,6 +118,7 @@ def in_process():
             f"{tasks:,} tasks, 4 columns, {4 * tasks / solved / 1e6:.1f} M tasks/s",
         ),
         ("evaluate a 512-GPU step", evaluated, f"{1 / evaluated:.0f} evaluations/s"),
+        ("one all-reduce", one, f"{one * 1e6:.0f} us; 100 sizes at once take {many / one:.1f} times as long"),
     )
 
 

@@ -15,25 +15,20 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
+from fit_rows import DATE, SOURCE, fit_rows
 
 from simcluster.calibrate.sustained import FactorFit, fit_factor
-from simcluster.data import data_root
 from simcluster.engine.step import solve_step
-from simcluster.errors import InputError
-from simcluster.formats.published import PublishedRow, read_published
-from simcluster.formats.published_checks import published_step_time, skip_reason
 from simcluster.hardware.catalogue import Catalogue
-from simcluster.resolve import resolve
+from simcluster.resolve import Resolved
 from simcluster.timing.fitted import fitted_path
 from simcluster.timing.software import load_family
 from simcluster.timing.software import resolve as for_generation
-from simcluster.validate.scenario import scenario_of
 
 FACTORS = np.exp(np.linspace(np.log(0.25), np.log(10.0), 15))  # of the prior
 PRIOR_SPREAD = 0.7  # standard deviation of ln(cost): the prior is known within a factor of two
 SENSITIVE = 0.02  # a run counts if the dearest cost changes its step by more than this
 FEWEST = 5
-DATE = "2026-11"
 
 
 @dataclass(frozen=True)
@@ -46,23 +41,11 @@ class Sample:
     log_ratio: np.ndarray
 
 
-def usable(row: PublishedRow) -> bool:
-    """What can be told from the row alone."""
-    facts, result = row.facts, row.result
-    stated = facts.micro_batch is not None and not facts.experts
-    return result.split == "fit" and stated and skip_reason(row) is None
-
-
-def sample(row: PublishedRow, catalogue: Catalogue) -> Sample | None:
+def sample(resolved: Resolved, published_s: float) -> Sample | None:
     """The run for every factor, or None if it does not depend on the cost."""
-    try:
-        resolved = resolve(scenario_of(row.facts, catalogue).loaded, catalogue)
-    except InputError:
-        return None
-    published = published_step_time(row)
     generation = resolved.cluster.node.gpu.generation
     prior = for_generation(load_family(resolved.family.id), generation).host_issue_s
-    if published is None or resolved.machine.host_issue_s == 0.0 or prior == 0.0:
+    if resolved.machine.host_issue_s == 0.0 or prior == 0.0:
         return None
     times = [
         float(solve_step(resolved.plan, replace(resolved.machine, host_issue_s=prior * factor)).total[0])
@@ -70,7 +53,7 @@ def sample(row: PublishedRow, catalogue: Catalogue) -> Sample | None:
     ]
     if times[-1] < (1 + SENSITIVE) * times[0]:
         return None
-    return Sample(resolved.family.id, generation, prior, np.log(np.array(times) / published[0]))
+    return Sample(resolved.family.id, generation, prior, np.log(np.array(times) / published_s))
 
 
 def fit(samples: list[Sample]) -> FactorFit:
@@ -87,10 +70,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--show", action="store_true", help="print only, write nothing")
     show = parser.parse_args().show
-    catalogue = Catalogue.load()
     groups: dict[str, list[Sample]] = defaultdict(list)
-    for row in read_published(data_root("calibration") / "published" / "training.csv"):
-        one = sample(row, catalogue) if usable(row) else None
+    for _, resolved, published_s in fit_rows(Catalogue.load()):
+        one = sample(resolved, published_s)
         if one is not None:
             groups[one.family].append(one)
     lines = ["# Written by calibration/fit_families.py."]
@@ -103,12 +85,11 @@ def main() -> int:
             f"{family}: {found.value * prior * 1e6:.1f} us a kernel (prior {prior * 1e6:.1f}), {found.rows} runs, "
             f"median error there {found.median_absolute_error:.3f}"
         )
-        source = "published training runs marked fit, calibration/published/training.csv"
         lines += [
             f"{family}:",
             f"  host_issue_s: {{value: {found.value * prior:.3e}, sigma: {found.sigma:.3f}, "
             f"low: {FACTORS[0] * prior:.3e}, high: {FACTORS[-1] * prior:.3e}, rows: {found.rows}, "
-            f'source: "{source}", date: "{DATE}", kind: estimate}}',
+            f'source: "{SOURCE}", date: "{DATE}", kind: estimate}}',
         ]
     if not show:
         fitted_path().write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -20,18 +20,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from fit_rows import DATE, SOURCE, fit_rows
 
 from simcluster.calibrate.sustained import FactorFit, family_weights, fit_factor
 from simcluster.data import data_root
 from simcluster.engine.step import solve_step
-from simcluster.errors import InputError
-from simcluster.formats.published import PublishedRow, read_published
-from simcluster.formats.published_checks import published_step_time, skip_reason
+from simcluster.formats.published import PublishedRow
 from simcluster.hardware.catalogue import Catalogue
-from simcluster.resolve import Resolved, resolve
+from simcluster.resolve import Resolved
 from simcluster.timing.fitted import fitted_fields
 from simcluster.timing.sustained import load_sustained
-from simcluster.validate.scenario import scenario_of
 
 FAMILIES = ("megatron", "nemo", "mlperf-nemo")
 GRID = np.linspace(0.5, 1.0, 11)
@@ -39,10 +37,6 @@ PRECISIONS = ("bf16", "fp16")
 HOST_STRESS = {True: 2.0, False: 8.0}  # launch costs this many times the fitted value, or the prior, ...
 HOST_LIMIT = 0.02  # ... must not change the step by more than this
 ALIGNED = 8  # elements: tensor cores load whole groups; unfused attention with other heads was never measured
-# Machine -> day before which its runs are left out: "PCI-Express/NUMA was improved today so all TFLOPs have changed for
-# the better (1-5%)" (bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md, 25 February 2022).
-FAULTY_UNTIL = {"BigScience 176B prequel sweeps (Jean Zay)": "2022-02-25"}
-DATE = "2026-11"
 
 
 @dataclass(frozen=True)
@@ -54,35 +48,22 @@ class Sample:
     log_ratio: np.ndarray
 
 
-def usable(row: PublishedRow) -> bool:
-    """What can be told from the row alone."""
-    facts, result = row.facts, row.result
-    stated = facts.micro_batch is not None and facts.precision in PRECISIONS and not facts.experts
-    healthy = facts.date >= FAULTY_UNTIL.get(result.source, "")
-    return result.split == "fit" and stated and healthy and skip_reason(row) is None
-
-
 def step_s(resolved: Resolved, rate: float, host: float = 1.0) -> float:
     """Step time of a resolved scenario at a sustained rate and a multiple of the launch cost."""
     machine = replace(resolved.machine, gemm_rate=rate, host_issue_s=resolved.machine.host_issue_s * host)
     return float(solve_step(resolved.plan, machine).total[0])
 
 
-def sample(row: PublishedRow, catalogue: Catalogue) -> Sample | None:
+def sample(row: PublishedRow, resolved: Resolved, published_s: float) -> Sample | None:
     """The run on the grid, or None if it does not count."""
-    try:
-        resolved = resolve(scenario_of(row.facts, catalogue).loaded, catalogue)
-    except InputError:
-        return None
-    published = published_step_time(row)
-    if published is None or not resolved.family.id.startswith(FAMILIES):
+    if row.facts.precision not in PRECISIONS or not resolved.family.id.startswith(FAMILIES):
         return None
     if resolved.family.attention == "unfused" and resolved.arch.head_dim % ALIGNED:
         return None
     stress = HOST_STRESS["host_issue_s" in fitted_fields(resolved.family.id)]
     if step_s(resolved, 1.0, stress) > (1 + HOST_LIMIT) * step_s(resolved, 1.0):
         return None
-    ratios = np.log([step_s(resolved, rate) / published[0] for rate in GRID])
+    ratios = np.log([step_s(resolved, rate) / published_s for rate in GRID])
     return Sample(resolved.family.id, resolved.cluster.node.gpu.generation, ratios)
 
 
@@ -103,10 +84,9 @@ def report(generation: str, samples: list[Sample], found: FactorFit) -> None:
 
 def entry(value: float, sigma: float, low: float, high: float, rows: int) -> str:
     """One line of the file."""
-    source = "published training runs marked fit, calibration/published/training.csv"
     return (
         f"{{value: {value:.4f}, sigma: {sigma:.4f}, low: {low}, high: {high}, rows: {rows}, "
-        f'source: "{source}", date: "{DATE}", kind: estimate}}'
+        f'source: "{SOURCE}", date: "{DATE}", kind: estimate}}'
     )
 
 
@@ -115,11 +95,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--show", action="store_true", help="print only, write nothing")
     show = parser.parse_args().show
-    catalogue, prior = Catalogue.load(), load_sustained()[0]
-    rows = [row for row in read_published(data_root("calibration") / "published" / "training.csv") if usable(row)]
+    prior = load_sustained()[0]
     groups: dict[str, list[Sample]] = defaultdict(list)
-    for row in rows:
-        one = sample(row, catalogue)
+    for row, resolved, published_s in fit_rows(Catalogue.load()):
+        one = sample(row, resolved, published_s)
         if one is not None:
             groups[one.generation].append(one)
     lines, residuals = [], []

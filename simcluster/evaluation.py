@@ -10,7 +10,7 @@ from functools import cached_property
 
 from simcluster.analysis.uncertainty import Band, ErrorTerm, band, error_terms, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
-from simcluster.engine.step import StepTimes, solve_step
+from simcluster.engine.step import EVIDENCE_ROW, StepTimes, solve_step
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.report import MemoryReport, memory_report
@@ -22,6 +22,7 @@ from simcluster.timing.sustained import model_residual
 from simcluster.workload.flops import AttentionFlops, StepFlops, step_flops
 
 ENGINE = "max-plus"
+KERNELS = ("gemm", "attention", "memory")  # evidence that is about the GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,26 +153,25 @@ def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:
     times, resolved = evaluation.times, evaluation.resolved
     total = float(times.total[0])
     lost = dict(zip(CAUSES, evaluation.waterfall.seconds))
-    exposed = {
-        "exchange": lost["tensor_parallel"],
-        "experts": lost["expert_context_parallel"],
-        "data": lost["data_parallel"],
-        "messages": lost["pipeline_messages"],
-    }
-    rest = max(0.0, total - sum(exposed.values())) / total
     gpu, network = resolved.cluster.node.gpu, resolved.machine.network
-    busy = times.busy[:3] / max(float(times.busy[:3].sum()), 1e-30)
-    model = model_residual()
     fabric = f"{network.scale_up}/{network.fabric}/{network.nics_per_node}"
-    names = (f"gemm:{gpu.id}", f"attention:{gpu.id}", f"memory:{gpu.id}")
+    exposed = (  # seconds, row of the evidence, path that it is of
+        (lost["tensor_parallel"], EVIDENCE_ROW["tensor"], network.scale_up),
+        (lost["expert_context_parallel"], EVIDENCE_ROW["expert_context"], fabric),
+        (lost["data_parallel"], EVIDENCE_ROW["data_parallel"], fabric),
+        (lost["pipeline_messages"], EVIDENCE_ROW["messages"], fabric),
+    )
+    rest = max(0.0, total - sum(seconds for seconds, _, _ in exposed)) / total
+    kernels = [EVIDENCE_ROW[name] for name in KERNELS]
+    busy = times.busy[kernels] / max(float(times.busy[kernels].sum()), 1e-30)
+    model = model_residual()
+    names = [f"{name}:{gpu.id}" for name in KERNELS]
     shares = {name: float(share) * rest for name, share in zip(names, busy)}
-    sigmas = {name: float(sigma) for name, sigma in zip(names, times.evidence[:3, 1])}
-    rows = (("exchange", network.scale_up, 3), ("experts", fabric, 4), ("data", fabric, 5), ("messages", fabric, 6))
-    for key, name, row_index in rows:
-        evidence = f"collectives:{name}"
-        shares[evidence] = shares.get(evidence, 0.0) + exposed[key] / total
-        row = times.evidence[row_index]
-        sigmas[evidence] = max(sigmas.get(evidence, 0.0), float(row[1]))
+    sigmas = {name: float(sigma) for name, sigma in zip(names, times.evidence[kernels, 1])}
+    for seconds, row, path in exposed:
+        evidence = f"collectives:{path}"
+        shares[evidence] = shares.get(evidence, 0.0) + seconds / total
+        sigmas[evidence] = max(sigmas.get(evidence, 0.0), float(times.evidence[row, 1]))
     shares[f"model:{gpu.generation}:{resolved.family.id}"] = 1.0
     sigmas[f"model:{gpu.generation}:{resolved.family.id}"] = model
     return error_terms(shares, sigmas)

@@ -38,6 +38,7 @@ from simcluster.timing.streaming import streaming_time
 Floats = NDArray[np.float64]
 
 EVIDENCE = (*CLASSES, "data_parallel", "messages")  # what busy seconds rest on
+EVIDENCE_ROW = {name: row for row, name in enumerate(EVIDENCE)}
 STEP_COLUMNS = ("actual", "no_data_parallel", "no_expert_context", "no_messages", "balanced")
 # For each of them the chunk column that gives its chunk times.
 _CHUNK_COLUMN = (0, 1, 2, 2, 2)
@@ -319,7 +320,8 @@ def _evidence(plan: StepPlan, blocks: Mapping[tuple[bool, str], BlockTimes], tab
                     spent = times.busy * plan.micro_batches / plan.mesh.pp
                     busy[:classes] += spent
                     weighted[:classes] += spent[:, None] * times.evidence
-    for row, found in ((classes, tables.data_evidence), (classes + 1, tables.message_evidence)):
+    for name, found in (("data_parallel", tables.data_evidence), ("messages", tables.message_evidence)):
+        row = EVIDENCE_ROW[name]
         for seconds, grade, sigma in found:
             busy[row] += seconds / plan.mesh.pp
             weighted[row] += seconds / plan.mesh.pp * np.array([grade, sigma])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simcluster.analysis.uncertainty import Z80
+from simcluster.engine.step import EVIDENCE_ROW
 from simcluster.evaluation import Evaluation
 from simcluster.hardware.entry import Entry
 from simcluster.hardware.quantity import Quantity
@@ -18,8 +19,8 @@ from simcluster.units import format_rate
 
 MARKS = {"datasheet": "d", "measured": "m", "estimate": "e", "derived": ""}
 GRADES_MEAN = "Grades: A measured on this hardware, B interpolated, C extrapolated, D datasheet or prior."
-_KERNELS = {"gemm": (0, "GEMM kernels"), "attention": (1, "attention kernels"), "memory": (2, "memory-bound kernels")}
-_SCALE_UP, _FABRIC = (3,), (4, 5, 6)  # rows of `StepTimes.evidence`
+_KERNELS = {"gemm": "GEMM kernels", "attention": "attention kernels", "memory": "memory-bound kernels"}
+_SCALE_UP, _FABRIC = ("tensor",), ("expert_context", "data_parallel", "messages")
 _LISTED = "show --resolved lists them"
 
 
@@ -115,7 +116,7 @@ def evidence_table(evaluation: Evaluation) -> Table:
 
 def _name(kind: str, where: str) -> str:
     if kind in _KERNELS:
-        return f"{_KERNELS[kind][1]} of {where}"
+        return f"{_KERNELS[kind]} of {where}"
     if kind == "collectives":
         return f"collectives on {where}"
     return f"the model itself ({where.replace(':', ', ')})" if kind == "model" else f"{kind} {where}"
@@ -124,12 +125,13 @@ def _name(kind: str, where: str) -> str:
 def _grade(evaluation: Evaluation, kind: str, where: str) -> str:
     """Grade of a piece of evidence, the worst of those that took time."""
     if kind in _KERNELS:
-        rows: tuple[int, ...] = (_KERNELS[kind][0],)
+        names: tuple[str, ...] = (kind,)
     elif kind == "collectives":
-        rows = _FABRIC if "/" in where else _SCALE_UP
+        names = _FABRIC if "/" in where else _SCALE_UP
     else:
         return ""
     times = evaluation.times
+    rows = [EVIDENCE_ROW[name] for name in names]
     found = [float(times.evidence[row, 0]) for row in rows if times.busy[row] > 0]
     return GRADES[round(max(found))] if found else ""
 
