@@ -1,5 +1,5 @@
 # Thin names for the scripts; each sets up .venv by itself.
-.PHONY: demo test check slow docs schemas bench build
+.PHONY: demo test check slow docs schemas notebooks bench build
 
 demo:
 	@python3 scripts/demo.py
@@ -20,6 +20,9 @@ docs:
 schemas:
 	@python3 scripts/environment.py dev
 	@.venv/bin/python scripts/schemas.py
+
+notebooks:
+	@python3 scripts/notebooks.py
 
 bench:
 	@python3 scripts/environment.py dev

@@ -1,10 +1,11 @@
-"""Compares two shipped examples; sets everything up first. `python3 scripts/demo.py`."""
+"""Which machines for a run: the README's first question; sets everything up first. `python3 scripts/demo.py`."""
 
 import sys
 
 from environment import ensure, run
 
-COMMAND = ("compare", "examples/llama-65b-512xa100.yaml", "examples/llama-65b-512xa100-roce.yaml")
+JOB = ("--model", "llama-3-70b", "--tokens", "2T")
+COMMAND = ("compare", *JOB, "32xdgx-b200:own", "32xaws-p6-b200:3y", "64xhgx-h100:1y")
 
 if __name__ == "__main__":
     ensure()

@@ -132,7 +132,8 @@ def test_coverage_refused(setting: str, catalogue: Catalogue) -> None:
 
 @pytest.mark.parametrize("setting", _settings("named, not computed"))
 def test_coverage_named(setting: str, catalogue: Catalogue) -> None:
-    named = resolve(load_text(INLINE, sets=[setting]), catalogue).unmodelled
+    resolved = resolve(load_text(INLINE, sets=[setting]), catalogue)
+    named = (*resolved.unmodelled, *resolved.means().unmodelled)
     assert any(setting.startswith(path) for path in named)
 
 

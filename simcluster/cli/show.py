@@ -31,12 +31,12 @@ def show(
     from simcluster.hardware.catalogue import Catalogue
     from simcluster.reports.csv import write
     from simcluster.reports.records import to_json
-    from simcluster.reports.resolved import file_values, resolved_blocks, resolved_record, resolved_rows
+    from simcluster.reports.resolved import file_values, resolved_blocks, resolved_record, resolved_rows, settled_values
     from simcluster.resolve import resolve
     from simcluster.scenario import load
 
     loaded = load(scenario, sets=sets)
-    values = resolve(loaded, Catalogue.load(hardware_db)).values if resolved else file_values(loaded)
+    values = settled_values(resolve(loaded, Catalogue.load(hardware_db))) if resolved else file_values(loaded)
     if format_ == "json":
         answer(to_json(resolved_record(values)), output)
     elif format_ == "csv":

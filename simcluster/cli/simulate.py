@@ -23,22 +23,24 @@ def simulate(
     seed: int,
     hardware_db: Path | None,
 ) -> None:
-    r"""Simulate one training step of SCENARIO: how long it takes, where the time goes, whether it fits.
+    r"""Simulate SCENARIO: a training step, where its time goes, whether it fits; then days, power and cost of the run.
+
+    A parallel layout that is not stated is chosen.
 
     \b
     simcluster simulate examples/llama-65b-512xa100.yaml
     simcluster simulate examples/llama-65b-512xa100.yaml --set cluster.fabric=roce-200 --format json
     """
-    from simcluster.evaluation import evaluate
     from simcluster.hardware.catalogue import Catalogue
     from simcluster.reports.csv import record_csv
     from simcluster.reports.records import evaluation_record, to_json
     from simcluster.reports.step_page import simulate_blocks
     from simcluster.scenario import load
+    from simcluster.study import settled
 
     started = time.perf_counter()
     loaded = load(scenario, sets=sets, what_if=what_if)
-    evaluation = evaluate(loaded, Catalogue.load(hardware_db))
+    evaluation = settled(loaded, Catalogue.load(hardware_db))
     tell(loaded.notes)
     if format_ in ("json", "csv"):
         record = evaluation_record(evaluation, None, seed)

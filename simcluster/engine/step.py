@@ -44,6 +44,7 @@ STEP_COLUMNS = ("actual", "no_data_parallel", "no_expert_context", "no_messages"
 _CHUNK_COLUMN = (0, 1, 2, 2, 2)
 
 ChunkKey = tuple[bool, tuple[str, ...], ChunkShape]
+BlockStore = dict[tuple[object, ...], BlockTimes]  # by all that a plan tells about a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,18 @@ class StepTimes:
     evidence: Floats
 
 
-def solve_step(plan: StepPlan, machine: Machine) -> StepTimes:
-    """Runs the whole hierarchy for one plan on one machine."""
-    names = {name for stage in plan.contents for chunk in stage for name in block_names(plan, chunk)}
+def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = None) -> StepTimes:
+    """Runs the whole hierarchy for one plan on one machine; blocks in `solved` are not solved again.
+
+    One store serves plans of one cluster and software; the result is the same with and without it.
+    """
+    chunks = {chunk for stage in plan.contents for chunk in stage}
+    names = {name for chunk in chunks for name in block_names(plan, chunk)}
+    store = {} if solved is None else solved
     blocks = {
-        (backward, block): solve_block(ops, price(ops, machine))
+        (backward, block): _block(plan, machine, block, backward, store)
         for backward in (False, True)
         for block in sorted(names)
-        for ops in [block_ops(plan, block, backward)]
     }
     program = step_program(step_shape(plan))
     tables = _Tables(plan, machine, program, blocks)
@@ -102,6 +107,17 @@ def solve_step(plan: StepPlan, machine: Machine) -> StepTimes:
     )
 
 
+def _block(plan: StepPlan, machine: Machine, block: str, backward: bool, store: BlockStore) -> BlockTimes:
+    """Times of one block, from the store if they are there."""
+    again = plan.recompute if backward else None
+    job = (plan.arch, plan.batch, plan.layer, plan.exchange, plan.padded_vocab, plan.widening)
+    key = (block, backward, again, *job)
+    if key not in store:
+        ops = block_ops(plan, block, backward)
+        store[key] = solve_block(ops, price(ops, machine))
+    return store[key]
+
+
 class _Tables:
     """Fills the duration and lag tables of a step program."""
 
@@ -120,6 +136,7 @@ class _Tables:
         self.known: dict[tuple[str, float, GroupShape], tuple[float, float, float]] = {}
         self.cut: dict[tuple[ChunkContents, bool], tuple[Bucket, ...]] = {}
         self.chunks: dict[ChunkKey, ChunkTimes] = {}
+        self.names: dict[tuple[ChunkContents, bool], tuple[str, ...]] = {}
 
     def fill(self) -> None:
         self._chunks()
@@ -130,7 +147,8 @@ class _Tables:
 
     def chunk(self, contents: ChunkContents, backward: bool, position: int) -> ChunkTimes:
         """Times of a chunk, solved once for each distinct one."""
-        names = block_names(self.plan, contents, backward)
+        names = self.names.get((contents, backward)) or block_names(self.plan, contents, backward)
+        self.names[contents, backward] = names
         shape = chunk_shape(self.plan, len(names), backward, position)
         key = (backward, names, shape)
         if key not in self.chunks:

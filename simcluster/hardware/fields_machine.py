@@ -89,6 +89,8 @@ NODE: Mapping[str, Field] = {
     "nvme": Field("bytes", "local drives for data, all together", low=1e10, high=1e16),
     "power_max": Field("watts", "rated power of the node", low=100, high=2e6),
     "power_training": Field("watts", "power in steady training", low=100, high=2e6),
+    "host_power": Field("watts", "processors, memory, cards and drives, before supply losses", low=10, high=1e6),
+    "fan_power": Field("watts", "fans at full load", high=1e5),
     "power_supplies": Field("text", "power supplies and their redundancy"),
     "airflow": Field("m3_per_s", "air that it needs at full load", low=1e-3, high=100),
     "liquid_share": Field("fraction", "share of the heat that leaves with the liquid", high=1.0),

@@ -15,6 +15,8 @@ FABRIC: Mapping[str, Field] = {
     "nics_per_node": Field("count", "cards in a node that usually has this fabric", low=1, high=128),
     "switch": Field("text", "usual switch", refers="networks"),
     "switch_radix": Field("count", "ports of that switch at the link rate", low=2, high=4096),
+    "optic": Field("text", "usual module at the card's end of a cable", refers="networks"),
+    "planes": Field("count", "equal networks that each card is split over; absent is 1", low=1, high=8),
     "tiers": Field("count", "switch tiers, where they do not follow from radix and size", low=1, high=5),
     "mtu": Field("bytes", "largest payload of a packet", low=256, high=65536),
     "large_message_efficiency": Field("fraction", "share of the line rate that large messages reach", high=1.0),
@@ -32,6 +34,7 @@ SWITCH: Mapping[str, Field] = {
     "latency": Field("seconds", "port to port", low=1e-9, high=1e-4),
     "power_typical": Field("watts", "power with passive cables", low=1, high=2e4),
     "power_max": Field("watts", "highest power with optics", low=1, high=2e4),
+    "optic": Field("text", "usual module in its cages", refers="networks"),
     "price": _PRICE,
 }
 

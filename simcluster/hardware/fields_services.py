@@ -33,6 +33,8 @@ FAILURE_RATES: Mapping[str, Field] = {
     "gpu": Field("text", "accelerator of the fleet", refers="gpus"),
     "gpus": Field("count", "accelerators that were watched", low=1, high=1e7),
     "gpus_per_node": Field("count", "accelerators in a node", low=1, high=128),
+    "nics_per_node": Field("count", "network cards, each with one port, in a node", low=1, high=128),
+    "watched": Field("seconds", "time that the fleet was watched", low=3600, high=1e9),
     "node_failures": Field("per_s", "failures of one node that stop a job", high=1e-3),
     "gpu_failures": Field("per_s", "failures of one accelerator, memory and its link included", high=1e-4),
     "gpu_memory_failures": Field("per_s", "of these, those of its memory", high=1e-4),
@@ -70,6 +72,13 @@ _FACTS = Table(
         "gpus": Field("count", "accelerators of the job or system", low=1, high=1e7),
         "period": Field("text", "time over which it was seen"),
         "per": Field("text", "what the value is for"),
+    }
+)
+SCALES = ("gpu", "node", "nic", "port")
+_CAUSES = Table(
+    {
+        **_FACTS.columns,
+        "scales_with": Field("text", "of a row that counts a cause: what it grows with", choices=SCALES),
     }
 )
 _RENTALS = Table(
@@ -114,7 +123,7 @@ TABLES: Mapping[str, Table] = {
     "cloud": _RENTALS,
     "rental-history": _HISTORY,
     "topologies": _TOPOLOGIES,
-    "failure-rates": _FACTS,
+    "failure-rates": _CAUSES,
     "drive": _FACTS,
     "storage-system": _FACTS,
 }

@@ -22,6 +22,8 @@ GRADES_MEAN = "Grades: A measured on this hardware, B interpolated, C extrapolat
 _KERNELS = {"gemm": "GEMM kernels", "attention": "attention kernels", "memory": "memory-bound kernels"}
 _SCALE_UP, _FABRIC = ("tensor",), ("expert_context", "data_parallel", "messages")
 _LISTED = "show --resolved lists them"
+_ON_DEMAND = ("training.software.", "operations.", "power.", "facility.")
+_AT_ONCE = ("training.software.family", "operations.failures.rates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,12 @@ class Fact:
 
 
 def is_assumed(origin: str) -> bool:
-    """True for a value that nobody stated and that is no default.
+    """True for a value that nobody stated and that is no default: assumed, or chosen by the planner.
 
-    >>> is_assumed("assumed: 16 GPUs"), is_assumed("default"), is_assumed("a.yaml:3:1")
-    (True, False, False)
+    >>> is_assumed("assumed: 16 GPUs"), is_assumed("planner"), is_assumed("default"), is_assumed("a.yaml:3:1")
+    (True, True, False, False)
     """
-    return origin.startswith("assumed")
+    return origin.startswith(("assumed", "planner"))
 
 
 def hardware_facts(evaluation: Evaluation) -> list[Fact]:
@@ -139,18 +141,19 @@ def _grade(evaluation: Evaluation, kind: str, where: str) -> str:
 def coverage_line(evaluation: Evaluation) -> str:
     """How much was stated, how much assumed or left at its default, what is not modelled."""
     resolved = evaluation.resolved
-    origins = [origin for value, origin in resolved.values.values() if value is not None]
+    values = {**resolved.values, **evaluation.means.values}
+    origins = [origin for value, origin in values.values() if value is not None]
     assumed = sum(map(is_assumed, origins))
     defaults = origins.count("default")
     line = f"{len(origins) - assumed - defaults} of {len(origins)} inputs stated; {assumed} assumed"
     line += f", {defaults} at their defaults" if defaults else ""
-    left_out = ", ".join(resolved.unmodelled) or "nothing that was stated"
+    left_out = ", ".join(evaluation.unmodelled) or "nothing that was stated"
     return f"{line} ({_LISTED}); not modelled: {left_out}."
 
 
 def coverage(evaluation: Evaluation, page: Page) -> Words | Points:
     """The coverage line, and the assumptions that are more than habits of the software."""
-    notable = [one for one in evaluation.resolved.assumptions if is_notable(one.path)]
+    notable = [one for one in evaluation.assumptions if is_notable(one.path)]
     if not notable:
         return Words((coverage_line(evaluation),))
     items = tuple(f"{one.path} = {value_text(one.value, one.path)}: {one.why}" for one in notable)
@@ -158,9 +161,9 @@ def coverage(evaluation: Evaluation, page: Page) -> Words | Points:
 
 
 def is_notable(path: str) -> bool:
-    """What a software family decides is listed on demand; which family it is, at once.
+    """What a software family decides, and details of running and power, are listed on demand.
 
-    >>> is_notable("training.software.cuda_graphs"), is_notable("training.software.family")
-    (False, True)
+    >>> [is_notable(f"training.software.{name}") for name in ("cuda_graphs", "family")]
+    [False, True]
     """
-    return not path.startswith("training.software.") or path == "training.software.family"
+    return not path.startswith(_ON_DEMAND) or path in _AT_ONCE

@@ -1,4 +1,4 @@
-"""A comparison as blocks: verdict, inputs that differ, results, where the steps go."""
+"""A comparison as blocks: verdict, results, inputs that differ, where the steps go."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SOFTWARE, _OVERRIDES = "training.software.", "training.software.overrides."
 
 
 def compare_blocks(comparison: Comparison, page: Page) -> list[Block]:
-    """Verdict first, then what differs: inputs, results, causes."""
+    """Verdict first, then what differs: results, inputs, causes."""
     blocks: list[Block] = [
         verdict_words(comparison),
-        inputs_block(comparison, page),
         results_table(comparison, page),
+        inputs_block(comparison, page),
         causes_table(comparison, page),
     ]
     blocks += [Words((f"note: {note}",)) for note in comparison.notes]

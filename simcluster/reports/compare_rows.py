@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from simcluster.evaluation import CostResult
 from simcluster.reports.blocks import Style
-from simcluster.reports.figures import BINARY, COUNTS, PERCENT, TIMES, Scale, change, digits, in_one_unit
+from simcluster.reports.figures import (
+    BINARY,
+    COUNTS,
+    JOULES,
+    MONEY,
+    PERCENT,
+    PLAIN,
+    TIMES,
+    WATTS,
+    Scale,
+    change,
+    digits,
+    in_one_unit,
+)
 from simcluster.reports.layout import Page
 from simcluster.study import Candidate, Comparison
+from simcluster.units import DAY_S
 
 _CHANGED = 1e-3  # relative change from which colour shows that it is better or worse
 
@@ -52,8 +67,58 @@ def result_rows(comparison: Comparison, page: Page) -> list[Row]:
         _figures("peak memory", comparison, lambda one: float(one.evaluation.memory.peak_bytes), BINARY, 0),
         _words("fits", comparison, lambda one: "yes" if one.evaluation.memory.fits else "NO"),
         _words("grade", comparison, lambda one: one.evaluation.confidence.grade),
+        *_run_rows(comparison, page),
+        *_power_rows(comparison),
+        *_money_rows(comparison, page),
     ]
     return rows
+
+
+def _run_rows(comparison: Comparison, page: Page) -> Iterator[Row]:
+    """Days where tokens are stated, and what part of them is useful."""
+    runs = [one.evaluation.run for one in comparison.candidates]
+    spans = [(run.wall_s_p10, run.wall_s_p90) for run in runs if run.wall_s is not None]
+    if len(spans) == len(runs):
+        yield _figures("days of running", comparison, lambda one: (one.evaluation.run.wall_s or 0.0) / DAY_S, PLAIN, -1)
+        texts = [f"{digits((low or 0) / DAY_S)} {page.dash} {digits((high or 0) / DAY_S)}" for low, high in spans]
+        yield Row("80% interval, days", texts, [None] * len(texts), compared=False)
+        waits = [
+            one.evaluation.cost.starts_after_s / DAY_S if one.evaluation.cost else 0.0 for one in comparison.candidates
+        ]
+        if any(waits):
+            yield Row("days until it starts", [digits(wait) for wait in waits], [None] * len(waits))
+    yield _figures("goodput", comparison, lambda one: one.evaluation.run.goodput, PERCENT, 1)
+
+
+def _power_rows(comparison: Comparison) -> Iterator[Row]:
+    yield _figures("power at the meter", comparison, lambda one: one.evaluation.power.facility_average_w, WATTS, -1)
+    yield _figures("energy a token", comparison, lambda one: one.evaluation.power.energy_per_token_j, JOULES, -1)
+
+
+def _money_rows(comparison: Comparison, page: Page) -> Iterator[Row]:
+    """Cost of tokens, run and hours, and what has to be laid out, where every candidate says how it is got."""
+    costs = [one.evaluation.cost for one in comparison.candidates]
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs):
+        return
+    by_name = {one.name: cost for one, cost in zip(comparison.candidates, known)}
+
+    def row(label: str, value: Callable[[CostResult], float], better: Literal[-1, 0, 1] = -1) -> Row:
+        return _figures(label, comparison, lambda one: value(by_name[one.name]), MONEY, better)
+
+    yield _words("got by", comparison, lambda one: by_name[one.name].acquire)
+    yield row("useful GPU-hour", lambda cost: float(cost.per_gpu_hour.useful_usd))
+    yield row("a million tokens", lambda cost: cost.usd_per_million_tokens)
+    texts = [
+        f"{digits(low)} {page.dash} {digits(high)}"
+        for low, high in (one.evaluation.token_cost_band for one in comparison.candidates)
+    ]
+    yield Row("80% interval, USD", texts, [None] * len(texts), compared=False)
+    if all(cost.total_usd is not None for cost in known):
+        yield row("cost of the run", lambda cost: cost.total_usd or 0.0)
+        yield row("without other work", lambda cost: cost.alone_usd or 0.0)
+    yield row("capital", lambda cost: cost.capital_usd, 0)
+    yield row("commitment", lambda cost: cost.commitment_usd, 0)
 
 
 def _words(label: str, comparison: Comparison, text: Callable[[Candidate], str]) -> Row:
@@ -66,7 +131,12 @@ def _figures(
 ) -> Row:
     values = [value(one) for one in comparison.candidates]
     unit, texts = in_one_unit(values, scale)
-    return Row(f"{label}, {unit}" if unit else label, texts, [one / values[0] - 1 for one in values], better)
+    return Row(
+        f"{label}, {unit}" if unit else label,
+        texts,
+        [one / values[0] - 1 if values[0] else None for one in values],
+        better,
+    )
 
 
 def _interval(comparison: Comparison, page: Page) -> Row:

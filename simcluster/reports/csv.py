@@ -19,7 +19,7 @@ _NAMES = ("component", "stage", "path", "name")  # what tells the items of a lis
 _UNITS = (
     (re.compile(r"gpu_s_per_million_tokens$"), "GPU-s per million tokens"),
     (re.compile(r"s_per_million_tokens$"), "s per million tokens"),
-    (re.compile(r"usd_per_million_tokens$"), "USD per million tokens"),
+    (re.compile(r"usd_per_million_tokens(_p\d\d)?$"), "USD per million tokens"),
     (re.compile(r"usd_per_gpu_hour\w*$"), "USD per GPU-h"),
     (re.compile(r"tokens_per_s_per_gpu$"), "tokens/s/GPU"),
     (re.compile(r"tokens_per_s$"), "tokens/s"),
@@ -27,7 +27,8 @@ _UNITS = (
     (re.compile(r"bytes_per_s$"), "B/s"),
     (re.compile(r"_bytes$"), "B"),
     (re.compile(r"_days(_p\d\d)?$"), "days"),
-    (re.compile(r"_usd$"), "USD"),
+    (re.compile(r"(_usd(_alone)?|^monthly_usd\..*)$"), "USD"),
+    (re.compile(r"_kwh$"), "kWh"),
     (re.compile(r"_w$"), "W"),
     (re.compile(r"_j$"), "J"),
     (re.compile(r"(_s(_p\d\d)?|^seconds)$"), "s"),

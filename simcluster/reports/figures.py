@@ -20,6 +20,10 @@ TIMES: Scale = (
 BINARY: Scale = ((0.0, 1.0, "B"), (2.0**10, 2.0**10, "KiB"), (2.0**20, 2.0**20, "MiB"), (2.0**30, 2.0**30, "GiB"))
 COUNTS: Scale = ((0.0, 1.0, ""), (1e5, 1e3, "k"), (1e8, 1e6, "M"), (1e11, 1e9, "B"), (1e14, 1e12, "T"))
 PERCENT: Scale = ((0.0, 0.01, "%"),)
+PLAIN: Scale = ((0.0, 1.0, ""),)
+WATTS: Scale = ((0.0, 1.0, "W"), (1e4, 1e3, "kW"), (1e7, 1e6, "MW"))
+JOULES: Scale = ((0.0, 1e-3, "mJ"), (0.1, 1.0, "J"), (1e4, 1e3, "kJ"))
+MONEY: Scale = ((0.0, 1.0, "USD"), (1e5, 1e3, "k USD"), (1e7, 1e6, "M USD"))
 _PLACES = 4
 
 

@@ -96,6 +96,106 @@ class MemoryRecord(TypedDict):
 
 
 @_described
+class PowerRecord(TypedDict):
+    """Power while the job trains, in W."""
+
+    gpu_average_w: float
+    """Of one GPU."""
+    node_average_w: float
+    """Of one node."""
+    it_average_w: float
+    """Of nodes, spares, network and storage."""
+    facility_average_w: float
+    """With what the building adds."""
+    it_nameplate_w: float
+    """Rated power of all of it."""
+    energy_per_token_j: float
+    """At the facility's meter."""
+    swing_w: float
+    """How far the power of all GPUs moves within a step."""
+    run_kwh: NotRequired[float]
+    """Of the whole run at the facility's meter, where a number of tokens is stated."""
+    phases: dict[str, float]
+    """Seconds of a step by phase: compute, memory_bound, exposed_communication, idle."""
+
+
+@_described
+class RunRecord(TypedDict):
+    """The weeks of a run; days and counts where a number of tokens is stated."""
+
+    wall_days: NotRequired[float]
+    wall_days_p10: NotRequired[float]
+    """Lower end of the 80 % interval."""
+    wall_days_p90: NotRequired[float]
+    """Upper end of the 80 % interval."""
+    starts_after_days: NotRequired[float]
+    """From the order to the first step, for machines that are bought."""
+    goodput: float
+    """Useful time over wall time, 0 to 1."""
+    mtbf_s: float | None
+    """Mean time between interruptions of the job; null if none occurs."""
+    expected_interruptions: NotRequired[float]
+    interruptions_by_cause: NotRequired[dict[str, float]]
+    interruptions_per_day: float
+    checkpoint_interval_s: float | None
+    """Between checkpoints; null if none is needed."""
+    spares: int
+    """Spare nodes."""
+    ledger: dict[str, float]
+    """Shares of the wall time: useful, checkpoint, lost_work, restart, downtime, degraded; they sum to 1."""
+
+
+@_described
+class BreakEvenRecord(TypedDict):
+    """Owning against renting the same GPUs on demand."""
+
+    rival_usd_per_gpu_hour: float
+    """What the rent costs."""
+    month: float | None
+    """From when owning has cost less, with a resale then; null: never within the horizon."""
+    month_without_resale: float | None
+    rent_usd_per_gpu_hour: float
+    """Rent of used hours at which both cost the same."""
+    rent_usd_per_gpu_hour_paid: float
+    """The same for a rent of all hours."""
+    npv_own_usd: float
+    """Gain of owning over the horizon, in today's money."""
+
+
+@_described
+class CostRecord(TypedDict):
+    """Money in USD, where the scenario says how the machines are got."""
+
+    acquire: str
+    """own, on-demand, 1y, 3y or spot."""
+    usd_per_gpu_hour: float
+    """Of a GPU that is there."""
+    usd_per_gpu_hour_used: float
+    """Of a GPU that is at work."""
+    usd_per_gpu_hour_useful: float
+    """Of useful work, without what failures and checkpoints take."""
+    usd_per_million_tokens: float
+    usd_per_million_tokens_p10: float
+    """Lower end of the 80 % interval."""
+    usd_per_million_tokens_p90: float
+    """Upper end of the 80 % interval."""
+    total_usd: NotRequired[float]
+    """Of the run, where a number of tokens is stated."""
+    total_usd_alone: NotRequired[float]
+    """Of the run if nothing else uses the machines: bought ones are sold after it, a reserved term is paid whole."""
+    capital_usd: float
+    """Paid before the first step; 0 for a rent."""
+    commitment_usd: float
+    """Owed for the whole term of a rent; 0 without one."""
+    hours: float
+    """Share of the hours that the machines are taken to work."""
+    monthly_usd: dict[str, float]
+    """By item."""
+    break_even: BreakEvenRecord | None
+    """Null for a rent, and where nobody rents such GPUs out."""
+
+
+@_described
 class ConfidenceRecord(TypedDict):
     """How sure the step time is."""
 
@@ -135,6 +235,10 @@ class SimulateRecord(TypedDict):
     step: StepRecord
     waterfall: list[CauseRecord]
     memory: MemoryRecord
+    power: PowerRecord
+    run: RunRecord
+    cost: NotRequired[CostRecord]
+    """Absent where the scenario does not say how the machines are got."""
     confidence: ConfidenceRecord
     meta: MetaRecord
 
@@ -162,7 +266,8 @@ class CandidateRecord(TypedDict):
     name: str
     evaluation: SimulateRecord
     delta: dict[str, DeltaRecord]
-    """By metric: step_time_s, s_per_million_tokens, gpu_s_per_million_tokens."""
+    """By metric: step_time_s, s_per_million_tokens, gpu_s_per_million_tokens; wall_days, usd_per_million_tokens and
+    energy_per_token_j where both candidates have them."""
 
 
 @_described

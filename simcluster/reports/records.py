@@ -9,19 +9,24 @@ from dataclasses import asdict
 from typing import Any, cast
 
 import simcluster
-from simcluster.evaluation import ENGINE, Evaluation
+from simcluster.evaluation import ENGINE, CostResult, Evaluation, PowerResult
 from simcluster.memory.report import MemoryReport
 from simcluster.reports.record_types import (
+    BreakEvenRecord,
     CandidateRecord,
     CompareRecord,
+    CostRecord,
     DeltaRecord,
     MemoryRecord,
     MetaRecord,
+    PowerRecord,
+    RunRecord,
     SimulateRecord,
     StepRecord,
 )
 from simcluster.scenario import digest, to_dict
 from simcluster.study import Candidate, Comparison
+from simcluster.units import DAY_S
 
 SCHEMA_VERSION = "1"
 
@@ -29,18 +34,23 @@ SCHEMA_VERSION = "1"
 def evaluation_record(evaluation: Evaluation, seconds: float | None = None, seed: int | None = None) -> SimulateRecord:
     """One evaluation; `seconds` is how long it took to compute."""
     resolved, confidence = evaluation.resolved, evaluation.confidence
-    return {
+    record: SimulateRecord = {
         "schema_version": SCHEMA_VERSION,
         "scenario": to_dict(resolved.scenario),
         "engine": ENGINE,
-        "assumptions": [{"path": a.path, "value": _plain(a.value), "why": a.why} for a in resolved.assumptions],
-        "not_modelled": list(resolved.unmodelled),
+        "assumptions": [{"path": a.path, "value": _plain(a.value), "why": a.why} for a in evaluation.assumptions],
+        "not_modelled": list(evaluation.unmodelled),
         "step": cast("StepRecord", asdict(evaluation.step)),
         "waterfall": [{"component": name, "time_s": time} for name, time in evaluation.waterfall.items()],
         "memory": memory_record(evaluation.memory),
+        "power": power_record(evaluation.power),
+        "run": run_record(evaluation),
         "confidence": {"grade": confidence.grade, "low_s": confidence.low_s, "high_s": confidence.high_s},
         "meta": meta_record(seconds, seed, digest(resolved.scenario)),
     }
+    if evaluation.cost is not None:
+        record["cost"] = cost_record(evaluation, evaluation.cost)
+    return record
 
 
 def meta_record(seconds: float | None = None, seed: int | None = None, hash_: str | None = None) -> MetaRecord:
@@ -79,6 +89,68 @@ def memory_record(report: MemoryReport) -> MemoryRecord:
             for stage in report.stages
         ],
     }
+
+
+def power_record(power: PowerResult) -> PowerRecord:
+    """Watts and joules."""
+    record: PowerRecord = {
+        "gpu_average_w": power.gpu_average_w,
+        "node_average_w": power.node_average_w,
+        "it_average_w": power.it_average_w,
+        "facility_average_w": power.facility_average_w,
+        "it_nameplate_w": power.it_nameplate_w,
+        "energy_per_token_j": power.energy_per_token_j,
+        "swing_w": power.swing_w,
+        "phases": {name.removesuffix("_s"): float(seconds) for name, seconds in asdict(power.phases).items()},
+    }
+    if power.run_kwh is not None:
+        record["run_kwh"] = power.run_kwh
+    return record
+
+
+def run_record(evaluation: Evaluation) -> RunRecord:
+    """Goodput, interruptions, days."""
+    run, cost = evaluation.run, evaluation.cost
+    record: RunRecord = {
+        "goodput": run.goodput,
+        "mtbf_s": run.mtbf_s,
+        "interruptions_per_day": sum(run.interruptions_per_s.values()) * DAY_S,
+        "checkpoint_interval_s": run.interval_s,
+        "spares": evaluation.means.run.spares,
+        "ledger": dict(run.shares),
+    }
+    if run.wall_s is not None and run.wall_s_p10 is not None and run.wall_s_p90 is not None:
+        record["wall_days"] = run.wall_s / DAY_S
+        record["wall_days_p10"] = run.wall_s_p10 / DAY_S
+        record["wall_days_p90"] = run.wall_s_p90 / DAY_S
+        record["expected_interruptions"] = run.expected_interruptions or 0.0
+        record["interruptions_by_cause"] = dict(run.interruptions or {})
+    if cost is not None and cost.starts_after_s:
+        record["starts_after_days"] = cost.starts_after_s / DAY_S
+    return record
+
+
+def cost_record(evaluation: Evaluation, cost: CostResult) -> CostRecord:
+    """Money."""
+    hour, (low, high) = cost.per_gpu_hour, evaluation.token_cost_band
+    record: CostRecord = {
+        "acquire": cost.acquire,
+        "usd_per_gpu_hour": float(hour.provisioned_usd),
+        "usd_per_gpu_hour_used": float(hour.used_usd),
+        "usd_per_gpu_hour_useful": float(hour.useful_usd),
+        "usd_per_million_tokens": cost.usd_per_million_tokens,
+        "usd_per_million_tokens_p10": low,
+        "usd_per_million_tokens_p90": high,
+        "capital_usd": cost.capital_usd,
+        "commitment_usd": cost.commitment_usd,
+        "hours": cost.hours,
+        "monthly_usd": dict(cost.monthly_usd),
+        "break_even": cast("BreakEvenRecord", asdict(cost.break_even)) if cost.break_even else None,
+    }
+    if cost.total_usd is not None and cost.alone_usd is not None:
+        record["total_usd"] = cost.total_usd
+        record["total_usd_alone"] = cost.alone_usd
+    return record
 
 
 def comparison_record(comparison: Comparison, seconds: float | None = None, seed: int | None = None) -> CompareRecord:

@@ -8,6 +8,7 @@ from simcluster.reports.basis import GRADES_MEAN, coverage, evidence_table, fact
 from simcluster.reports.blocks import Block, Column, Table, Words
 from simcluster.reports.figures import PERCENT, TIMES, digits, in_one_unit
 from simcluster.reports.layout import Page
+from simcluster.reports.outlook import outlook_table
 from simcluster.units import format_bytes, format_count, format_percent, format_seconds
 
 _BAR = 24
@@ -21,6 +22,7 @@ def simulate_blocks(evaluation: Evaluation, page: Page) -> list[Block]:
         Words(headline(evaluation, page), "strong"),
         waterfall_table(evaluation, page),
         memory_table(evaluation),
+        outlook_table(evaluation, page),
         facts_table(evaluation),
         evidence_table(evaluation),
         coverage(evaluation, page),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any
 
 from simcluster.hardware.catalogue import Catalogue
@@ -13,10 +14,12 @@ from simcluster.program.pricing import Machine
 from simcluster.resolve.compatibility import check_compatibility
 from simcluster.resolve.expert_parallel import expert_groups
 from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
-from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
+from simcluster.resolve.lookups import collect, look_up_cluster, look_up_model, look_up_profile
+from simcluster.resolve.means import MEANS_BLOCKS, settle_means
 from simcluster.resolve.plan import step_plan
 from simcluster.resolve.records import Layout, Resolved
 from simcluster.resolve.software import fields_read, fields_settling, fields_unbuilt, note_defaults, resolve_software
+from simcluster.resolve.terms import Means
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Loaded, Scenario, to_dict
 from simcluster.scenario.training import Parallelism
@@ -28,9 +31,7 @@ from simcluster.timing.sustained import sustained_rate
 
 __all__ = ["Layout", "Resolved", "Trail", "resolve", "stated_values"]
 
-_IDLE_BLOCKS = ("operations", "acquire", "use", "facility")
 _IDLE_VALUES = (
-    "cluster.spares",
     "cluster.node.host",
     "cluster.node.ram",
     "cluster.node.nvme",
@@ -40,7 +41,6 @@ _IDLE_VALUES = (
     "cluster.fabric.switch",
     "cluster.fabric.routing",
     "cluster.fabric.storage",
-    "training.tokens",
     "training.software.torch",
     "training.software.cuda",
     "training.software.backend",
@@ -69,6 +69,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         trail.stop()
     assert arch is not None
     assert cluster is not None
+    means = _means(loaded, arch, cluster, catalogue, trail)
     layout = resolve_layout(scenario, arch, cluster.gpus, cluster.node.gpus, family, trail)
     profile = look_up_profile(loaded, cluster.node.gpu, trail)
     trail.stop()
@@ -91,8 +92,23 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         machine=machine,
         values=trail.values,
         assumptions=tuple(trail.assumptions),
+        means=means,
         unmodelled=(*_unmodelled(loaded), *_unmodelled_software(scenario, family, layout, arch)),
     )
+
+
+def _means(
+    loaded: Loaded, arch: Architecture, cluster: Cluster, catalogue: Catalogue, trail: Trail
+) -> Callable[[], Means]:
+    """Settles what running and paying depends on when it is asked for.
+
+    At once if the scenario says anything of it, so that its problems are told with all others.
+    """
+    settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, catalogue))
+    stated = {path.split(".")[0] for path, origin in loaded.origins.items() if origin.kind != "default"}
+    if not stated.isdisjoint(MEANS_BLOCKS):
+        collect(trail, "acquire", settle)
+    return settle
 
 
 def stated_values(loaded: Loaded) -> dict[str, Any]:
@@ -148,5 +164,4 @@ def _unmodelled_software(
 def _unmodelled(loaded: Loaded) -> tuple[str, ...]:
     """What the user stated and nothing computes yet."""
     stated = {path for path, origin in loaded.origins.items() if origin.kind != "default"}
-    blocks = {path.split(".")[0] for path in stated}
-    return (*(one for one in _IDLE_BLOCKS if one in blocks), *(one for one in _IDLE_VALUES if one in stated))
+    return tuple(one for one in _IDLE_VALUES if one in stated)

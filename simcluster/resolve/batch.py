@@ -12,10 +12,10 @@ from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
 
 _DEFAULT_SEQUENCE = 4096
-_DEFAULT_BATCH_TOKENS = 4_000_000
+DEFAULT_BATCH_TOKENS = 4_000_000
 _BATCH, _MICRO, _TIMES = "training.global_batch", "training.micro_batch", "training.gradient_accumulation"
 _MOST_PARTS = 10_000  # micro-batches tried
-_ROUNDING = 0.25  # of a batch stated in tokens; more is another batch than the one that was asked for
+BATCH_ROUNDING = 0.25  # of a batch stated in tokens; more is another batch than the one that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _sequences(training: Training, sequence: int, dp: int, trail: Trail) -> int 
         sequences = micro * times * dp
         trail.assume(_BATCH, sequences, f"micro_batch {micro} x gradient_accumulation {times} x dp {dp}")
         return sequences
-    sequences = max(1, round(_DEFAULT_BATCH_TOKENS / sequence / dp / micro)) * dp * micro
+    sequences = max(1, round(DEFAULT_BATCH_TOKENS / sequence / dp / micro)) * dp * micro
     trail.assume(_BATCH, sequences, "about 4M tokens a step, a whole number of sequences a replica")
     return sequences
 
@@ -79,7 +79,7 @@ def _sequences_of(tokens: int, sequence: int, micro: int, dp: int, trail: Trail)
     """The nearest whole number of micro-batches on each replica."""
     whole = dp * micro
     sequences = max(1, (2 * tokens + whole * sequence) // (2 * whole * sequence)) * whole
-    if abs(sequences * sequence - tokens) > _ROUNDING * tokens:
+    if abs(sequences * sequence - tokens) > BATCH_ROUNDING * tokens:
         message = f"{tokens} tokens are {tokens / sequence:.6g} sequences of {sequence}"
         factors = f"micro_batch {micro} x dp {dp} = {whole} sequences"
         advice = f"at least {whole * sequence} tokens, or fewer replicas (raise tp, pp or cp)"

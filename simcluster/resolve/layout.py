@@ -33,7 +33,7 @@ PRECISIONS = ("bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tf32")
 _SCHEDULES = ("1f1b", "gpipe", "none")
 _MANY = 12  # legal values listed in a message
 _MOST_LAYERS = 10_000
-_MOST_CHUNKS = 1_000_000  # forward and backward chunks of one replica's step; more takes minutes and gigabytes
+MOST_CHUNKS = 1_000_000  # forward and backward chunks of one replica's step; more takes minutes and gigabytes
 
 
 def executed_architecture(arch: Architecture, tp: int, trail: Trail) -> Architecture:
@@ -56,8 +56,8 @@ def check_plan(scenario: Scenario, arch: Architecture | None, trail: Trail) -> N
     if not isinstance(plan, Parallelism):
         trail.problem(
             "training.parallelism",
-            "no layout is given, and choosing one is not built yet",
-            "state it, for instance parallelism: {tp: 8, pp: 4}",
+            "no layout is given, and a plain evaluation chooses none",
+            "state it, like parallelism: {tp: 8, pp: 4}, or let simulate, compare or plan_layout choose it",
         )
         return
     _check_supported(scenario, plan, trail)
@@ -105,7 +105,7 @@ def resolve_layout(
         sequence_length=sequence,
         recompute=_recompute(scenario, family, trail),
         strategy=strategy,
-        shards=_shards(scenario, strategy, dp * plan.cp, max(1, node_gpus // plan.tp), family),
+        shards=shard_ranks(training.sharding.group, strategy, dp * plan.cp, max(1, node_gpus // plan.tp), family),
         precision=training.precision,
         ep=ep,
         etp=etp,
@@ -223,7 +223,7 @@ def _check_compression(scenario: Scenario, strategy: str, trail: Trail) -> None:
 
 def _check_size(parts: int, micro_batches: int, trail: Trail) -> bool:
     """Whether a step has few enough chunks to be simulated one by one."""
-    most = _MOST_CHUNKS // (2 * parts)
+    most = MOST_CHUNKS // (2 * parts)
     if micro_batches <= most:
         return True
     message = f"{micro_batches} micro-batches a replica are more than is simulated in {parts} stages"
@@ -250,11 +250,14 @@ def _recompute(scenario: Scenario, family: SoftwareFamily, trail: Trail) -> str:
     return stated
 
 
-def _shards(scenario: Scenario, strategy: str, replicas: int, in_node: int, family: SoftwareFamily) -> int:
-    """Ranks that share one set of shards; hybrid sharding keeps them inside a node unless a group is stated."""
+def shard_ranks(group: int | str, strategy: str, replicas: int, in_node: int, family: SoftwareFamily) -> int:
+    """Ranks that share one set of shards; hybrid sharding keeps them inside a node unless a group is stated.
+
+    group      "all", "node" or a number of ranks
+    in_node    replicas that a node holds
+    """
     if strategy == "none":
         return 1
-    group = scenario.training.sharding.group
     if isinstance(group, int):
         return min(group, replicas)
     if group == "node" or strategy == "hsdp":

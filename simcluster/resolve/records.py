@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from simcluster.hardware.cluster import Cluster
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
+from simcluster.resolve.terms import Means
 from simcluster.scenario import Scenario
 from simcluster.shapes import Architecture, Assumption
 from simcluster.timing.software import SoftwareFamily
@@ -57,6 +58,7 @@ class Resolved:
     values        dotted path -> (value, origin): file:line:column, --set, a what-if, a default or an assumption
     assumptions   what nobody stated
     unmodelled    what was stated, or belongs to the software, and nothing computes yet
+    means         settles what running and paying depends on; raises InputError for what the catalogue does not have
     """
 
     scenario: Scenario
@@ -68,4 +70,5 @@ class Resolved:
     machine: Machine
     values: Mapping[str, tuple[Any, str]]
     assumptions: tuple[Assumption, ...]
+    means: Callable[[], Means] = field(compare=False, repr=False)
     unmodelled: tuple[str, ...] = ()

@@ -27,6 +27,10 @@ class Trail:
         origin = self._origin(path)
         return origin.mark if origin else None
 
+    def is_stated(self, path: str) -> bool:
+        """Whether somebody stated the value itself."""
+        return path in self._origins
+
     def _origin(self, path: str) -> Origin | None:
         """Who stated a value, or the nearest parent that somebody stated."""
         while path:

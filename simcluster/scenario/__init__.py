@@ -20,6 +20,8 @@ from simcluster.scenario.scenario import Scenario
 from simcluster.scenario.studies import (
     LoadedStudy,
     apply_candidate,
+    inline_candidate,
+    is_candidate,
     load_study,
     load_study_text,
     parse_candidate,
@@ -77,6 +79,8 @@ __all__ = [
     "did_you_mean",
     "digest",
     "from_dict",
+    "inline_candidate",
+    "is_candidate",
     "load",
     "load_mapping",
     "load_study",

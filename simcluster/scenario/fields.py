@@ -83,3 +83,6 @@ BytesPerSecond: TypeAlias = Annotated[float, quantity("bytes_per_s"), Field(gt=0
 Watts: TypeAlias = Annotated[float, quantity("watts", bare=False), Field(ge=0)]
 UsdPerJoule: TypeAlias = Annotated[float, quantity("usd_per_joule"), Field(ge=0)]
 UsdPerWattSecond: TypeAlias = Annotated[float, quantity("usd_per_watt_s"), Field(ge=0)]
+Usd: TypeAlias = Annotated[float, quantity("usd"), Field(ge=0)]
+UsdPerGpu: TypeAlias = Annotated[float, quantity("usd_per_gpu"), Field(ge=0)]
+UsdPerSecond: TypeAlias = Annotated[float, quantity("usd_per_s"), Field(ge=0)]

@@ -46,6 +46,51 @@ class Loaded:
         """File that the scenario came from, or a name in angle brackets; relative paths in it start there."""
         return self.document.file if self.document else "<arguments>"
 
+    @property
+    def name(self) -> str:
+        r"""Name of the scenario, followed by the changes that were laid over its file.
+
+        >>> text = "name: job\nmodel: llama-7b\ncluster: {node: dgx-h100, nodes: 4}\n"
+        >>> load_text(text).set("cluster.nodes=8").name
+        'job, cluster.nodes=8'
+        """
+        laid = [origin.name for origin in self.origins.values() if origin.kind in ("what_if", "--set")]
+        return ", ".join(dict.fromkeys([self.scenario.name, *filter(None, laid)]))
+
+    def what_if(self, change: str | Mapping[str, Any] | None = None, /, **changes: Any) -> Loaded:
+        r"""The scenario with a what-if of its file, or with changes by dotted path (a keyword writes `__` for a dot).
+
+        Raises InputError for an unknown name, an unknown path, or a value that does not make sense there.
+
+        >>> text = "model: llama-7b\ncluster: {node: dgx-h100, nodes: 4}\nwhat_ifs: {wide: {cluster.nodes: 8}}\n"
+        >>> loaded = load_text(text)
+        >>> [one.scenario.cluster.nodes for one in (loaded.what_if("wide"), loaded.what_if({"cluster.nodes": 2}))]
+        [8, 2]
+        >>> loaded.what_if(cluster__fabric="roce-200").scenario.cluster.fabric
+        'roce-200'
+        """
+        named = apply_what_if(self, change) if isinstance(change, str) else self
+        stated = {} if change is None or isinstance(change, str) else change
+        stated = {**stated, **{path.replace("__", "."): value for path, value in changes.items()}}
+        if not stated:
+            return named
+        label = ", ".join(f"{path.rpartition('.')[2]}={_short(value)}" for path, value in stated.items())
+        return apply_changes(named, stated, Origin("what_if", label))
+
+    def set(self, *changes: str) -> Loaded:
+        """The scenario with changes as `dotted.path=value`, like --set on the command line.
+
+        Raises UsageError for a malformed change, InputError for an unknown path or a wrong value.
+        """
+        return apply_sets(self, changes)
+
+
+def _short(value: Any) -> str:
+    """A value on one line, in the form of YAML."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_short(item)}' for key, item in value.items())}}}"
+    return str(value)
+
 
 def load(path: str | FilePath, *, sets: Sequence[str] = (), what_if: str | None = None) -> Loaded:
     """Load a scenario file (of a study: what its candidates share).

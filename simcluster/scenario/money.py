@@ -13,7 +13,10 @@ from simcluster.scenario.fields import (
     Part,
     Rate,
     Ratio,
+    Usd,
+    UsdPerGpu,
     UsdPerJoule,
+    UsdPerSecond,
     UsdPerWattSecond,
 )
 
@@ -58,12 +61,24 @@ def _rent(value: Any) -> Any:
 
 
 class Own(Part):
-    """Bought; absent fields are assumed and listed."""
+    """Bought; absent fields are assumed and listed.
+
+    network   of switches, optics and cables, for each GPU
+    storage   of all storage
+    misc      share of nodes, network and storage that comes on top (tax, installation, spare parts)
+    support   share of nodes, network and storage, a year
+    staff     people who run the cluster
+    """
 
     price: Annotated[Literal["catalogue"] | PurchasePrice, BeforeValidator(_purchase)] = "catalogue"
     residual: Fraction | None = None
     wacc: Rate | None = None
     lead_time: Duration | None = None
+    network: UsdPerGpu | None = None
+    storage: Usd | None = None
+    misc: Fraction | None = None
+    support: Rate | None = None
+    staff: UsdPerSecond | None = None
 
 
 class Rent(Part):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from simcluster.scenario.architecture import InlineArchitecture
 from simcluster.scenario.cluster import Cluster
@@ -11,6 +11,9 @@ from simcluster.scenario.fields import MAPPING, WORD, ByShape, Name, Part
 from simcluster.scenario.money import Acquire, Facility, Use
 from simcluster.scenario.operations import Operations
 from simcluster.scenario.training import Training
+
+if TYPE_CHECKING:
+    from simcluster.scenario.loading import Loaded
 
 
 class Scenario(Part):
@@ -26,8 +29,8 @@ class Scenario(Part):
     facility: Facility = Facility()
 
     @classmethod
-    def load(cls, path: str | Path) -> Scenario:
-        """Scenario of a file; `simcluster.scenario.load` also tells where each value came from."""
+    def load(cls, path: str | Path) -> Loaded:
+        """A file's scenario, with where each value came from and `what_if`; the same as `simcluster.load`."""
         from simcluster.scenario.loading import load
 
-        return load(path).scenario
+        return load(path)

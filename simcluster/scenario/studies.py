@@ -84,6 +84,35 @@ def apply_candidate(loaded: Loaded, name: str, change: Mapping[str, Any]) -> Loa
     return finish(stack, loaded.document, loaded.what_ifs)
 
 
+def inline_candidate(text: str, job: Loaded | Mapping[str, Any], sets: Sequence[str] = ()) -> Loaded:
+    """The candidate of the command line that COUNTxNODE[/FABRIC][:TERM] names, on a job.
+
+    job   a loaded scenario, whose machines give way, or plain data such as {"model": …, "training": {"tokens": …}}
+
+    >>> job = {"model": "llama-7b", "training": {"tokens": "2T"}}
+    >>> loaded = inline_candidate("4xdgx-h100:own", job)
+    >>> loaded.scenario.name, loaded.scenario.training.tokens, loaded.scenario.acquire.own is not None
+    ('4xdgx-h100:own', 2000000000000, True)
+    """
+    change = {"name": text.strip(), **parse_candidate(text)}
+    stack = Stack.of(job) if isinstance(job, Loaded) else Stack()
+    if not isinstance(job, Loaded):
+        stack.lay(trees.from_data(job, lambda _path: Origin("arguments")))
+    stack.lay(trees.from_data(change, lambda _path: Origin("candidate", text.strip())))
+    stack.lay_sets(sets)
+    based = isinstance(job, Loaded)
+    return finish(stack, job.document if based else None, job.what_ifs if based else {})  # type: ignore[union-attr]
+
+
+def is_candidate(text: str) -> bool:
+    """Whether a word of the command line is a candidate, and not a file.
+
+    >>> is_candidate("4xdgx-h100:own"), is_candidate("4xdgx-h100.yaml"), is_candidate("study.yaml")
+    (True, False, False)
+    """
+    return bool(re.match(r"[0-9]{1,9}x[^/:\s]", text.strip())) and not text.endswith((".yaml", ".yml"))
+
+
 def parse_candidate(text: str) -> dict[str, Any]:
     """Change that a candidate on the command line stands for: COUNTxNODE[/FABRIC][:TERM].
 

@@ -10,7 +10,7 @@ from simcluster.errors import Mark
 from simcluster.yamlmarks import Document
 
 Path: TypeAlias = "tuple[str | int, ...]"
-OriginKind = Literal["file", "--set", "what_if", "candidate", "arguments", "default"]
+OriginKind = Literal["file", "--set", "what_if", "candidate", "arguments", "planner", "default"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from simcluster.study.comparison import Candidate, Comparison, compare
 from simcluster.study.inputs import load_candidates
+from simcluster.study.layouts import settled
+from simcluster.study.saving import save_study
 from simcluster.study.verdict import Verdict
 
-__all__ = ["Candidate", "Comparison", "Verdict", "compare", "load_candidates"]
+__all__ = ["Candidate", "Comparison", "Verdict", "compare", "load_candidates", "save_study", "settled"]

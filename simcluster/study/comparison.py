@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from simcluster.analysis.uncertainty import Difference, difference
 from simcluster.errors import InputError, Problem
-from simcluster.evaluation import Evaluation, evaluate
+from simcluster.evaluation import Evaluation
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.resolve import Resolved
 from simcluster.scenario import Loaded
+from simcluster.study.layouts import settled, with_layout
 from simcluster.study.verdict import Verdict, verdict
-from simcluster.units import format_percent
+from simcluster.units import DAY_S, format_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,23 @@ class Comparison:
         return self.candidates[0]
 
 
-def compare(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue | None = None, seed: int = 0) -> Comparison:
-    """Evaluates and compares; raises InputError with every problem of every candidate that cannot be resolved."""
+def compare(
+    named: Sequence[tuple[str, Loaded]],
+    catalogue: Catalogue | None = None,
+    seed: int = 0,
+    *,
+    same_layout: bool = False,
+) -> Comparison:
+    """Evaluates and compares; layouts that are not stated are chosen.
+
+    same_layout   all get the layout of the first
+
+    Raises InputError with every problem of every candidate that cannot be resolved.
+    """
     store = catalogue or Catalogue.load()
+    if same_layout:
+        layout = settled(named[0][1], store).resolved.layout
+        named = [(name, with_layout(loaded, layout)) for name, loaded in named]
     evaluations = _evaluate_all(named, store)
     baseline = evaluations[0][1]
     candidates = tuple(Candidate(name, one, _delta(baseline, one, seed)) for name, one in evaluations)
@@ -57,7 +72,7 @@ def _evaluate_all(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue) -> 
     files = [loaded.file for _, loaded in named]
     for name, loaded in named:
         try:
-            evaluations.append((name, evaluate(loaded, catalogue)))
+            evaluations.append((name, settled(loaded, catalogue)))
         except InputError as error:
             shared = files.count(loaded.file) > 1  # then the place alone does not tell whose problem it is
             problems += [replace(one, message=f"{name}: {one.message}") if shared else one for one in error.problems]
@@ -72,13 +87,24 @@ def _delta(baseline: Evaluation, other: Evaluation, seed: int) -> dict[str, Diff
     times = (baseline.step.time_s, other.step.time_s)
     per_token = tuple(1e6 / one.step.tokens_per_s for one in (baseline, other))
     gpus = tuple(one.resolved.cluster.gpus for one in (baseline, other))
-    return {
+    found = {
         "step_time_s": difference(times[0], terms[0], times[1], terms[1], seed),
         "s_per_million_tokens": difference(per_token[0], terms[0], per_token[1], terms[1], seed),
         "gpu_s_per_million_tokens": difference(
             per_token[0] * gpus[0], terms[0], per_token[1] * gpus[1], terms[1], seed
         ),
+        "energy_per_token_j": difference(
+            baseline.power.energy_per_token_j, terms[0], other.power.energy_per_token_j, terms[1], seed
+        ),
     }
+    walls = (baseline.run.wall_s, other.run.wall_s)
+    if walls[0] is not None and walls[1] is not None:
+        found["wall_days"] = difference(walls[0] / DAY_S, terms[0], walls[1] / DAY_S, terms[1], seed)
+    if baseline.cost is not None and other.cost is not None:
+        usd = (baseline.cost.usd_per_million_tokens, other.cost.usd_per_million_tokens)
+        of_token = (baseline.token_error_terms, other.token_error_terms)
+        found["usd_per_million_tokens"] = difference(usd[0], of_token[0], usd[1], of_token[1], seed)
+    return found
 
 
 def _notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:

@@ -2,49 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from simcluster.errors import InputError, Mark, Problem, UsageError
-from simcluster.scenario import Loaded, load_study
+from simcluster.scenario import Loaded, apply_what_if, inline_candidate, is_candidate, load_study
 
-_FORM = "give scenario files, or a study with candidates"
+_FORM = "give scenario files, a study with candidates, or machines like 32xdgx-b200:own"
+Named = list[tuple[str, Loaded]]
 
 
 def load_candidates(
-    paths: Sequence[str], sets: Sequence[str] = (), what_ifs: Sequence[str] = ()
-) -> list[tuple[str, Loaded]]:
-    """Candidates of all files, in order, with unique names.
+    words: Sequence[str],
+    sets: Sequence[str] = (),
+    what_ifs: Sequence[str] = (),
+    job: Mapping[str, Any] | None = None,
+) -> Named:
+    """Candidates of all words, in order, with unique names.
 
-    A study gives its candidates (or, without any, itself and its what-ifs if `what_ifs` names them). Raises InputError
-    with every problem of every file.
+    words   files, or machines as COUNTxNODE[/FABRIC][:TERM]; a study gives its candidates (without any, itself)
+    what_ifs  named changes of the files, each of which gives further candidates
+    job     what the command line says of the job (`model`, `training`); it also changes the job of files. Machines
+            without a model are laid over the only file among the words.
+
+    Raises InputError with every problem of every word.
     """
-    from simcluster.scenario import apply_what_if
-
-    found: list[tuple[str, Loaded]] = []
     problems: list[Problem] = []
-    for path in paths:
-        if not Path(path).exists():
-            problems.append(Problem("no such file", _FORM, Mark(path)))
-            continue
-        try:
-            study = load_study(path, sets)
-            found += study.candidates
-            found += [
-                (f"{name}, {change}", apply_what_if(loaded, change))
-                for change in what_ifs
-                for name, loaded in study.candidates
-            ]
-        except InputError as error:
-            problems += error.problems
+    found: dict[str, Named] = {}
+    for word in dict.fromkeys(words):
+        if not _is_machine(word):
+            found[word] = _gathered(problems, partial(_of_file, word, [*_as_sets(job), *sets], what_ifs))
+    machines = [word for word in dict.fromkeys(words) if word not in found]
+    base = _base(job or {}, found, machines)
+    for word in machines:
+        found[word] = _gathered(problems, partial(_of_machine, word, base, sets))
     if problems:
         raise InputError(problems)
-    if len(found) < 2:
-        raise UsageError(f"compare needs two candidates or more, got {len(found)}; {_FORM}")
-    return _unique(found)
+    candidates = [one for word in words for one in found[word]]
+    if len(candidates) < 2:
+        raise UsageError(f"compare needs two candidates or more, got {len(candidates)}; {_FORM}")
+    return _unique(candidates)
 
 
-def _unique(found: Sequence[tuple[str, Loaded]]) -> list[tuple[str, Loaded]]:
+def _is_machine(word: str) -> bool:
+    return is_candidate(word) and not Path(word).exists()
+
+
+def _gathered(problems: list[Problem], make: Callable[[], Named]) -> Named:
+    """What `make` gives, or nothing with its problems noted."""
+    try:
+        return make()
+    except InputError as error:
+        problems += error.problems
+        return []
+
+
+def _of_machine(word: str, job: Loaded | Mapping[str, Any], sets: Sequence[str]) -> Named:
+    return [(word.strip(), inline_candidate(word, job, sets))]
+
+
+def _of_file(path: str, sets: Sequence[str], what_ifs: Sequence[str]) -> Named:
+    if not Path(path).exists():
+        raise InputError(Problem("no such file", _FORM, Mark(path)))
+    study = load_study(path, sets)
+    changed = [
+        (f"{name}, {change}", apply_what_if(loaded, change)) for change in what_ifs for name, loaded in study.candidates
+    ]
+    return [*study.candidates, *changed]
+
+
+def _as_sets(job: Mapping[str, Any] | None) -> Iterator[str]:
+    """The job of the command line as changes of a file."""
+    for key, value in (job or {}).items():
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{below}" for below in _as_sets(value))
+        else:
+            yield f"{key}={value}"
+
+
+def _base(job: Mapping[str, Any], found: Mapping[str, Named], machines: Sequence[str]) -> Loaded | Mapping[str, Any]:
+    """The job that machines are given: that of the command line, or of the only file."""
+    if not machines or "model" in job:
+        return job
+    jobs = [loaded for named in found.values() for _, loaded in named[:1]]
+    if len(found) != 1 or not jobs:
+        which = ", ".join(machines)
+        raise UsageError(f"{which}: on which job? Give --model (and --tokens), or one scenario file beside them")
+    return jobs[0]
+
+
+def _unique(found: Named) -> Named:
     seen: dict[str, int] = {}
     named = []
     for name, loaded in found:

@@ -88,7 +88,7 @@ def test_exit_codes(say, monkeypatch, scenario, raised, code, words):
     def fail(*_, **__):
         raise raised
 
-    monkeypatch.setattr("simcluster.evaluation.evaluate", fail)
+    monkeypatch.setattr("simcluster.study.settled", fail)
     said = say("simulate", scenario)
     assert (said.code, said.out) == (code, "")
     assert said.err.strip() == words

@@ -62,14 +62,15 @@ def test_coverage_counts_every_value_once(run):
     stated, total, assumed, defaults = map(int, found.groups())
     assert stated == 19  # single values of the base scenario, without the family that none knows
     assert stated + assumed + defaults == total
-    paths = {one.path for one in evaluation.resolved.assumptions}
-    assert assumed == len([path for path in paths if evaluation.resolved.values[path][0] is not None])
+    values = {**evaluation.resolved.values, **evaluation.means.values}
+    paths = {one.path for one in evaluation.assumptions}
+    assert assumed == len([path for path in paths if values[path][0] is not None])
     assert line.endswith("not modelled: nothing that was stated.")
 
 
 def test_what_is_not_modelled_is_named(run, ascii_page):
-    evaluation = run({"facility": {"pue": 1.3}, "cluster": {"spares": 1}})
-    assert basis.coverage_line(evaluation).endswith("not modelled: facility, cluster.spares.")
+    evaluation = run({"operations": {"elastic": "torchelastic"}, "training": {"software": {"torch": "2.4"}}})
+    assert basis.coverage_line(evaluation).endswith("not modelled: training.software.torch, operations.elastic.")
 
 
 def test_notable_assumptions_are_listed(run, ascii_page):

@@ -41,7 +41,7 @@ def test_an_evaluation_in_full_and_its_scenario_can_be_run_again(run, catalogue)
 def test_assumptions_are_all_there(run):
     evaluation = run()
     record = evaluation_record(evaluation)
-    assert [one["path"] for one in record["assumptions"]] == [one.path for one in evaluation.resolved.assumptions]
+    assert [one["path"] for one in record["assumptions"]] == [one.path for one in evaluation.assumptions]
     assert all(one["why"] for one in record["assumptions"])
 
 

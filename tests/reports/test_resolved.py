@@ -54,7 +54,7 @@ def test_table_reads_well():
         ("training.precision", "bf16", "bf16"),
         ("training.software.overlap_p2p", True, "True"),
         ("training.tokens", 1400000000000, "1400000000000"),
-        ("acquire.own.residual", 0.2, "0.2"),
+        ("acquire.own.residual", 0.2, "20%"),
     ],
 )
 def test_units_where_the_path_tells_them(path, value, text):

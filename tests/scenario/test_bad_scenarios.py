@@ -279,8 +279,8 @@ CASES = [
          "2:1", "top_k is 8 of 4 experts", "give a whole number from 1 to 4"),
     Case("tiers", [("ib-ndr-400", "{base: ib-ndr-400, oversubscription: {spine: 2}, tiers: 1}")], "6:3",
          "1 tiers have no uplinks to oversubscribe above tier 2", "set tiers: 3 or drop the ratio"),
-    Case("auto", [(LAYOUT, "auto")], "12:3", "no layout is given, and choosing one is not built yet",
-         "state it, for instance parallelism: {tp: 8, pp: 4}"),
+    Case("auto", [(LAYOUT, "auto")], "12:3", "no layout is given, and a plain evaluation chooses none",
+         "state it, like parallelism: {tp: 8, pp: 4}, or let simulate, compare or plan_layout choose it"),
 ]
 # fmt: on
 

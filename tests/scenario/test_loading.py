@@ -91,7 +91,7 @@ def test_origins_tell_who_stated_what(tmp_path):
     assert origins["training.micro_batch"] == "--set"
     assert origins["acquire.own.price"].startswith(str(path))
     assert str(load_text(SHORT).origins["training.precision"]) == "default"
-    assert Scenario.load(path).cluster.nodes == 64
+    assert Scenario.load(path).scenario.cluster.nodes == 64
     assert loaded.file == str(path)
 
 

@@ -73,3 +73,52 @@ def test_a_wrong_what_if_is_told_even_when_unused(write):
     path = write("p.yaml", PLAIN.replace("cluster.nodes: 8", "cluster.nodes: many"))
     with pytest.raises(InputError, match=r"what_if more: cluster\.nodes"):
         load_candidates([path, path])
+
+
+def test_machines_on_the_job_of_the_command_line():
+    job = {"model": "llama-7b", "training": {"tokens": "2T"}}
+    found = load_candidates(["4xdgx-h100:own", "2xaws-p5/roce-400:3y"], ["cluster.spares=1"], job=job)
+    assert [name for name, _ in found] == ["4xdgx-h100:own", "2xaws-p5/roce-400:3y"]
+    own, rented = (loaded.scenario for _, loaded in found)
+    assert (own.model, own.training.tokens, own.cluster.nodes, own.cluster.spares) == ("llama-7b", 2e12, 4, 1)
+    assert own.acquire.own is not None
+    assert rented.acquire.rent.term == "3y"
+    assert (rented.cluster.node, rented.cluster.fabric) == ("aws-p5", "roce-400")
+
+
+def test_machines_on_the_job_of_the_only_file(write):
+    words = [write("p.yaml", PLAIN), "2xdgx-a100:1y"]
+    (_, file), (name, machine) = load_candidates(words)
+    assert name == "2xdgx-a100:1y"
+    assert (machine.scenario.model, machine.scenario.cluster.nodes) == ("llama-7b", 2)
+    assert file.scenario.cluster.node == "dgx-h100"
+    assert machine.file == words[0]
+
+
+def test_machines_without_a_job_or_with_two(write):
+    with pytest.raises(UsageError, match=r"2xdgx-h100, 3xdgx-h100: on which job\? Give --model"):
+        load_candidates(["2xdgx-h100", "3xdgx-h100"])
+    files = [write("p.yaml", PLAIN), write("q.yaml", PLAIN)]
+    with pytest.raises(UsageError, match="on which job"):
+        load_candidates([*files, "2xdgx-h100"])
+
+
+def test_the_job_of_the_command_line_changes_that_of_files(write):
+    job = {"model": "llama-13b", "training": {"tokens": "1T"}}
+    found = load_candidates([write("s.yaml", STUDY)], job=job)
+    assert {(loaded.scenario.model, loaded.scenario.training.tokens) for _, loaded in found} == {("llama-13b", 10**12)}
+
+
+def test_a_wrong_word_is_told_with_the_wrong_files(write):
+    bad = write("bad.yaml", "model: llama-7b\nclusters: {}\n")
+    with pytest.raises(InputError) as caught:
+        load_candidates([bad, "4xdgx-h100", "nothing"], ["training.micro_batch=0"], job={"model": "llama-7b"})
+    text = str(caught.value)
+    assert "nothing: no such file; give scenario files" in text
+    assert "clusters" in text
+    assert "training.micro_batch" in text
+
+
+def test_a_wrong_term_is_wrong_usage():
+    with pytest.raises(UsageError, match="'2y' is not own, on-demand, 1y, 3y, spot"):
+        load_candidates(["4xdgx-h100:2y", "4xdgx-h100:1y"], job={"model": "llama-7b"})

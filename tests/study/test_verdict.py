@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from simcluster.analysis.uncertainty import ErrorTerm
 from simcluster.analysis.waterfall import CAUSES, Waterfall
 from simcluster.shapes import NetworkRates
-from simcluster.study.verdict import verdict, wires
+from simcluster.study.speed import wires
+from simcluster.study.verdict import verdict
 
 IB = NetworkRates("a100-80gb-sxm", "nvlink3", 300e9, 8, 8, "ib-hdr-200", "ib", 25e9, 8)
 ROCE = NetworkRates("a100-80gb-sxm", "nvlink3", 300e9, 8, 8, "roce-200", "roce", 25e9, 8)
@@ -31,6 +32,7 @@ def candidate(name, seconds=1.0, fits=True, sigma=0.05, evidence="model", networ
         waterfall=Waterfall(tuple(losses.get(cause, 0.0) for cause in CAUSES)),
         error_terms=terms,
         resolved=SimpleNamespace(machine=SimpleNamespace(network=network)),
+        cost=None,
     )
     return SimpleNamespace(name=name, evaluation=evaluation, delta={})
 

@@ -8,37 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from simcluster.analysis.uncertainty import Band, ErrorTerm, band, error_terms, overall_grade
+from simcluster.analysis.uncertainty import Band, ErrorTerm, band, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
-from simcluster.engine.step import EVIDENCE_ROW, StepTimes, solve_step
+from simcluster.engine.step import StepTimes, solve_step
+from simcluster.evaluation.cost import CostResult, cost_of
+from simcluster.evaluation.power import PowerResult, power_of
+from simcluster.evaluation.running import course_of_run
+from simcluster.evaluation.step import StepResult, step_error_terms
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.report import MemoryReport, memory_report
 from simcluster.memory.setup import MemorySetup
+from simcluster.operations.running import RunResult
 from simcluster.resolve import Resolved, resolve
+from simcluster.resolve.terms import Means
 from simcluster.scenario import Loaded
+from simcluster.shapes import Assumption
 from simcluster.timing.records import PEAK_OF
-from simcluster.timing.sustained import model_residual
 from simcluster.workload.flops import AttentionFlops, StepFlops, step_flops
 
 ENGINE = "max-plus"
-KERNELS = ("gemm", "attention", "memory")  # evidence that is about the GPU
-
-
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """One training step: time in seconds with its 80 % interval, rates, utilisation."""
-
-    time_s: float
-    time_s_p10: float
-    time_s_p90: float
-    tokens_per_s: float
-    tokens_per_s_per_gpu: float
-    model_tflops_per_gpu: float
-    mfu: float
-    hfu: float
-    flops_convention: str
-    bound_by: str
+_SEED = 0  # of the draws behind the days of a run
 
 
 @dataclass(frozen=True)
@@ -89,7 +79,7 @@ class Evaluation:
     @cached_property
     def error_terms(self) -> tuple[ErrorTerm, ...]:
         """What the step time rests on, with shares and spreads."""
-        return _error_terms(self)
+        return step_error_terms(self.times, self.resolved, self.waterfall)
 
     @cached_property
     def confidence(self) -> Band:
@@ -147,34 +137,48 @@ class Evaluation:
         capacity = resolved.cluster.node.gpu.memory_bytes
         return memory_report(plan.arch, plan.contents, setup, resolved.family, capacity)
 
+    @cached_property
+    def means(self) -> Means:
+        """What running and paying depends on; InputError for names and prices that the catalogue does not have."""
+        return self.resolved.means()
 
-def _error_terms(evaluation: Evaluation) -> tuple[ErrorTerm, ...]:
-    """Exposed exchanges take their share from the waterfall; the rest is split over kernels as they are busy."""
-    times, resolved = evaluation.times, evaluation.resolved
-    total = float(times.total[0])
-    lost = dict(zip(CAUSES, evaluation.waterfall.seconds))
-    gpu, network = resolved.cluster.node.gpu, resolved.machine.network
-    fabric = f"{network.scale_up}/{network.fabric}/{network.nics_per_node}"
-    exposed = (  # seconds, row of the evidence, path that it is of
-        (lost["tensor_parallel"], EVIDENCE_ROW["tensor"], network.scale_up),
-        (lost["expert_context_parallel"], EVIDENCE_ROW["expert_context"], fabric),
-        (lost["data_parallel"], EVIDENCE_ROW["data_parallel"], fabric),
-        (lost["pipeline_messages"], EVIDENCE_ROW["messages"], fabric),
-    )
-    rest = max(0.0, total - sum(seconds for seconds, _, _ in exposed)) / total
-    kernels = [EVIDENCE_ROW[name] for name in KERNELS]
-    busy = times.busy[kernels] / max(float(times.busy[kernels].sum()), 1e-30)
-    model = model_residual()
-    names = [f"{name}:{gpu.id}" for name in KERNELS]
-    shares = {name: float(share) * rest for name, share in zip(names, busy)}
-    sigmas = {name: float(sigma) for name, sigma in zip(names, times.evidence[kernels, 1])}
-    for seconds, row, path in exposed:
-        evidence = f"collectives:{path}"
-        shares[evidence] = shares.get(evidence, 0.0) + seconds / total
-        sigmas[evidence] = max(sigmas.get(evidence, 0.0), float(times.evidence[row, 1]))
-    shares[f"model:{gpu.generation}:{resolved.family.id}"] = 1.0
-    sigmas[f"model:{gpu.generation}:{resolved.family.id}"] = model
-    return error_terms(shares, sigmas)
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What nobody stated: of the step, of running, power and money."""
+        return (*self.resolved.assumptions, *self.means.assumptions)
+
+    @property
+    def unmodelled(self) -> tuple[str, ...]:
+        """What was stated, or belongs to the software, and nothing computes yet."""
+        return (*self.resolved.unmodelled, *self.means.unmodelled)
+
+    @cached_property
+    def run(self) -> RunResult:
+        """Goodput and interruptions; days where the scenario states tokens."""
+        return course_of_run(self.resolved, self.means.run, self.waterfall, self.error_terms, _SEED)
+
+    @cached_property
+    def power(self) -> PowerResult:
+        """Watts of GPUs, machines and facility; joules of a token."""
+        return power_of(self.resolved, self.means, self.times, self.waterfall, self.run)
+
+    @cached_property
+    def cost(self) -> CostResult | None:
+        """Money; None where the scenario does not say how the machines are got."""
+        cluster = self.resolved.cluster
+        return cost_of(self.means, self.run, self.power, cluster.gpus, self.step.tokens_per_s, cluster.node.gpu.id)
+
+    @cached_property
+    def token_error_terms(self) -> tuple[ErrorTerm, ...]:
+        """What the cost of a token rests on: the time of a step, and prices."""
+        return (*self.error_terms, *(self.cost.error_terms if self.cost else ()))
+
+    @property
+    def token_cost_band(self) -> tuple[float, float]:
+        """80 % interval of the cost of a million tokens in USD; zeros without a cost."""
+        usd = self.cost.usd_per_million_tokens if self.cost else 0.0
+        found = band(usd, self.token_error_terms, "")
+        return found.low_s, found.high_s
 
 
 def evaluate(loaded: Loaded, catalogue: Catalogue | None = None) -> Evaluation:

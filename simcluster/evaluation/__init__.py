@@ -1,0 +1,10 @@
+"""A scenario's evaluation: step, memory, power, run and cost, and how sure all this is."""
+
+from __future__ import annotations
+
+from simcluster.evaluation.cost import BreakEven, CostResult
+from simcluster.evaluation.evaluated import ENGINE, Evaluation, evaluate
+from simcluster.evaluation.power import PowerResult
+from simcluster.evaluation.step import StepResult
+
+__all__ = ["ENGINE", "BreakEven", "CostResult", "Evaluation", "PowerResult", "StepResult", "evaluate"]

@@ -1,0 +1,83 @@
+"""Settles what running a job and paying for it depends on; none of it changes a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from simcluster.hardware.bill import bill_of_materials
+from simcluster.hardware.catalogue import Catalogue
+from simcluster.hardware.cluster import Cluster
+from simcluster.hardware.found import found_fact
+from simcluster.resolve.acquiring import market_terms, own_terms, power_terms, rent_terms, storage_bytes
+from simcluster.resolve.running import run_terms
+from simcluster.resolve.terms import Means, OwnTerms, RentTerms, settled
+from simcluster.resolve.trail import Trail
+from simcluster.scenario import Origin, Scenario
+from simcluster.shapes import Architecture
+from simcluster.units import YEAR_S
+
+MEANS_BLOCKS = ("operations", "acquire", "use", "facility")
+_HOURS = 0.85  # estimate: planners' figure; fleets are used 70 to 90 % of the time
+_RESERVED_S = {"1y": YEAR_S, "3y": 3 * YEAR_S}
+_IDLE = ("operations.elastic", "operations.checkpoint.verify")
+
+
+def settle_means(
+    scenario: Scenario,
+    origins: Mapping[str, Origin],
+    arch: Architecture,
+    cluster: Cluster,
+    catalogue: Catalogue,
+) -> Means:
+    """All that running and paying depends on.
+
+    Raises InputError with every name that is not known and every price that nobody has.
+    """
+    trail = Trail(origins)
+    run = run_terms(scenario, arch, cluster, catalogue, trail)
+    whole = replace(cluster, spares=run.spares)
+    bill = bill_of_materials(catalogue, whole)
+    storage = storage_bytes(scenario, cluster, run, catalogue, trail)
+    horizon = _horizon(scenario, catalogue, trail)
+    acquire: OwnTerms | RentTerms | None = None
+    if scenario.acquire and scenario.acquire.own:
+        acquire = own_terms(scenario, scenario.acquire.own, whole, bill, storage, horizon, catalogue, trail)
+    elif scenario.acquire and scenario.acquire.rent:
+        acquire = rent_terms(scenario.acquire.rent, cluster, catalogue, trail)
+    means = Means(
+        run=run,
+        power=power_terms(scenario, whole, bill, storage, catalogue, trail),
+        acquire=acquire,
+        market=market_terms(cluster, catalogue, trail) if isinstance(acquire, OwnTerms) else None,
+        hours=_hours(scenario, acquire, trail),
+        horizon_s=horizon,
+        values=trail.values,
+        assumptions=tuple(trail.assumptions),
+        unmodelled=tuple(path for path in _IDLE if trail.is_stated(path)),
+    )
+    trail.stop()
+    return means
+
+
+def _horizon(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> float:
+    """How long the machines are kept: as stated, the reserved term, or the life that models of owning use."""
+    acquire = scenario.acquire
+    if acquire is None or acquire.rent is None:
+        life = partial(found_fact, catalogue, "prices", "depreciation", "economic life that models use")
+        return settled(trail, "use.horizon", scenario.use.horizon, life) if acquire else scenario.use.horizon or YEAR_S
+    if scenario.use.horizon is not None:
+        return scenario.use.horizon
+    horizon = _RESERVED_S.get(acquire.rent.term, YEAR_S)
+    trail.assume("use.horizon", horizon, "not stated: the term of the rent, a year without one")
+    return horizon
+
+
+def _hours(scenario: Scenario, acquire: OwnTerms | RentTerms | None, trail: Trail) -> float:
+    """Share of the hours that the machines work; it counts where idle hours are paid too."""
+    if scenario.use.hours is not None:
+        return scenario.use.hours
+    if acquire is not None:
+        trail.assume("use.hours", _HOURS, "estimate: not stated; idle hours of owned and reserved machines are paid")
+    return _HOURS

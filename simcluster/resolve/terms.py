@@ -1,0 +1,163 @@
+"""What running a job and paying for it depends on, settled from scenario and catalogue: each value with its origin.
+
+None of it changes a step. Times in seconds, money in USD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from simcluster.errors import InputError
+from simcluster.hardware.found import Found
+from simcluster.resolve.trail import Trail
+from simcluster.shapes import Assumption
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class RunTerms:
+    """How a job is run.
+
+    failures_per_s     interruptions of the job by cause [1/s]
+    rate_sigma         standard deviation of ln of their rate
+    spares             nodes that wait for others to fail
+    detect_s           from a failure to an allocation that is whole again
+    restart_s          from there to the first useful step, loading included
+    checkpoint_bytes   of the whole job, all that a restart needs
+    asynchronous       steps wait only for the copy to host memory
+    pause_s            of the steps around that copy
+    interval_s         between checkpoints; None: the one that loses least
+    write_bytes_per_s, read_bytes_per_s   of the storage system, all nodes together
+    node_bytes_per_s   of one node's link to storage
+    copy_bytes_per_s, serialise_bytes_per_s   of one GPU to host memory, and of its process into a file
+    node_sigma, slow_nodes   spread of speed between nodes, and known slow ones (count, factor)
+    incidents          outages that a person has to find: per month, median and 90th percentile of the time
+    """
+
+    failures_per_s: Mapping[str, float]
+    rate_sigma: float
+    spares: int
+    detect_s: float
+    restart_s: float
+    checkpoint_bytes: float
+    asynchronous: bool
+    pause_s: float
+    interval_s: float | None
+    write_bytes_per_s: float
+    read_bytes_per_s: float
+    node_bytes_per_s: float
+    copy_bytes_per_s: float
+    serialise_bytes_per_s: float
+    node_sigma: float
+    slow_nodes: tuple[tuple[int, float], ...]
+    incidents: tuple[float, float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PowerTerms:
+    """Power of what is not a GPU, and of the building.
+
+    host_w, fans_w       of a node, before supply losses and at full load
+    supply_factor        power in over power out of the supplies
+    nameplate_w          rated power of a node
+    network_w, storage_w of the whole cluster
+    pue                  power of the facility over that of the machines
+    """
+
+    host_w: float
+    fans_w: float
+    supply_factor: float
+    nameplate_w: float
+    network_w: float
+    storage_w: float
+    pue: float
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTerms:
+    """A cluster that is bought; prices of all of it in USD, shares as fractions.
+
+    doubt    standard deviation of ln price by what the price is of
+    """
+
+    nodes_usd: float
+    network_usd: float
+    storage_usd: float
+    misc: float
+    residual: float
+    wacc: float
+    support: float
+    insurance: float
+    staff_usd_per_s: float
+    lead_time_s: float
+    electricity_usd_per_j: float
+    colocation_usd_per_w_s: float
+    doubt: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RentTerms:
+    """A cluster that is rented: term, and price of a GPU in USD per second.
+
+    doubt    standard deviation of ln price
+    """
+
+    term: str
+    usd_per_gpu_s: float
+    doubt: float
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """All of it; `acquire` is None where the scenario does not say how the machines are got.
+
+    market        what a rent of the same GPU would cost, for machines that are bought
+    hours         share of the hours that the machines work
+    horizon_s     for how long they are kept
+    values, assumptions, unmodelled   as in `Resolved`
+    """
+
+    run: RunTerms
+    power: PowerTerms
+    acquire: OwnTerms | RentTerms | None
+    market: RentTerms | None
+    hours: float
+    horizon_s: float
+    values: Mapping[str, tuple[Any, str]]
+    assumptions: tuple[Assumption, ...]
+    unmodelled: tuple[str, ...] = ()
+
+
+def settled(trail: Trail, path: str, stated: float | None, look_up: Callable[[], Found]) -> float:
+    """A stated value, else the one that the catalogue has, noted as an assumption with its reason.
+
+    What the catalogue lacks is noted at the path, and the value is 0 until the trail stops.
+    """
+    if stated is not None:
+        return stated
+    found = noted(trail, path, look_up)
+    if found is None:
+        return 0.0
+    trail.assume(path, found.value, reason(found))
+    return found.value
+
+
+def noted(trail: Trail, path: str, look_up: Callable[[], Value]) -> Value | None:
+    """What a look-up gives, or None with its problems noted at a path."""
+    try:
+        return look_up()
+    except InputError as error:
+        for problem in error.problems:
+            if problem.mark is not None:
+                trail.problems.append(problem)
+            else:
+                trail.problem(path, problem.message, problem.advice)
+        return None
+
+
+def reason(found: Found) -> str:
+    """Why a value, and whether it is only an estimate."""
+    return f"{found.why} (estimate)" if found.kind == "estimate" and "estimate" not in found.why else found.why

@@ -1,0 +1,169 @@
+"""The verdict by cost: which candidate trains a token for less, when it is done, what would change that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from simcluster.evaluation import CostResult, Evaluation
+from simcluster.resolve.terms import RentTerms
+from simcluster.study.judging import ALIKE, CLEAR, Verdict, gain_band, lever, measure
+from simcluster.study.speed import nothing_fits
+from simcluster.units import HOUR_S, format_count, format_percent, format_power, format_seconds, format_usd
+
+if TYPE_CHECKING:
+    from simcluster.study.comparison import Candidate
+
+_SOONER = 0.1  # part of the time to the end from which being done sooner is worth a word
+_LESS = 0.005  # relative cost below which two costs of a lone run are the same
+_PAID_IDLE = ("own", "1y", "3y")  # ways to get machines that cost as much when they stand still
+
+
+def by_cost(candidates: Sequence[Candidate]) -> Verdict:
+    """Judges by the cost of a token, with failures and idle hours; a candidate that does not fit cannot win."""
+    fitting = [one for one in candidates if one.evaluation.memory.fits]
+    if not fitting:
+        return nothing_fits(candidates)
+    ranked = sorted(fitting, key=_token_usd)
+    best = ranked[0]
+    if len(ranked) == 1:
+        others = ", ".join(one.name for one in candidates if one is not best)
+        sentence = f"Take {best.name}: {_bill(best)}; {others} {_verb(len(candidates) - 1)} not fit in memory."
+        return Verdict(best.name, sentence, "; ".join(_terms(best)), (), (), lever(best.evaluation))
+    return _between(best, ranked[1], ranked)
+
+
+def _verb(count: int) -> str:
+    return "does" if count == 1 else "do"
+
+
+def _between(best: Candidate, rival: Candidate, ranked: Sequence[Candidate]) -> Verdict:
+    ratio = _token_usd(rival) / _token_usd(best)
+    own, others = best.evaluation.token_error_terms, rival.evaluation.token_error_terms
+    low, high, sure = (value for value in gain_band(ratio, own, others))
+    saved = [1 - 1 / (1 + gain) for gain in (ratio - 1, low, high)]
+    amount = f"{format_percent(saved[0])} less than {rival.name}"
+    interval = f"80% interval {format_percent(saved[1])} to {format_percent(saved[2])}"
+    why = "; ".join([*_why(best, rival), *_terms(best), *_sooner(best, ranked)])
+    settle = (measure(own, others),)
+    flips = tuple(_flips(best, rival, ranked, ratio))
+    better = _better_lever(best)
+    if ratio - 1 < ALIKE:
+        sentence = f"{best.name} and {rival.name} cost the same within {format_percent(ratio - 1)}: {_bill(best)}."
+        return Verdict(None, sentence, why, flips, settle, better)
+    if sure < CLEAR:
+        sentence = (
+            f"No clear winner yet: {best.name} is probably the cheapest ({format_percent(sure)} sure) "
+            f"with {_bill(best)}, {amount} ({interval}); before signing, get {settle[0]}."
+        )
+        return Verdict(None, sentence, why, flips, settle, better)
+    sentence = f"Take {best.name}: {_bill(best)}, {amount} ({interval})."
+    return Verdict(best.name, sentence, why, flips, settle, better)
+
+
+def _cost(one: Candidate) -> CostResult:
+    assert one.evaluation.cost is not None  # `verdict` asks only where all have one
+    return one.evaluation.cost
+
+
+def _token_usd(one: Candidate) -> float:
+    return _cost(one).usd_per_million_tokens
+
+
+def _bill(one: Candidate) -> str:
+    """Tokens, days and dollars; without a number of tokens, dollars a token."""
+    cost, run, tokens = _cost(one), one.evaluation.run, one.evaluation.resolved.scenario.training.tokens
+    each = f"{format_usd(cost.usd_per_million_tokens)} a million tokens"
+    if run.wall_s is None or cost.total_usd is None or tokens is None:
+        return each
+    return f"{format_count(tokens)} tokens in {format_seconds(run.wall_s)} for {format_usd(cost.total_usd)} ({each})"
+
+
+def _why(best: Candidate, rival: Candidate) -> Iterator[str]:
+    """Price of an hour against work in an hour."""
+    costs = [_cost(one).per_gpu_hour.useful_usd for one in (best, rival)]
+    rates = [one.evaluation.step.tokens_per_s_per_gpu for one in (best, rival)]
+    price = f"a useful GPU-hour costs {format_usd(float(costs[0]))} against {format_usd(float(costs[1]))}"
+    gain = rates[0] / rates[1] - 1
+    if abs(gain) < ALIKE:
+        yield f"{price}, and a GPU does the same work in it"
+        return
+    word = "more" if gain > 0 else "less"
+    joint = "and" if (costs[0] < costs[1]) == (gain > 0) else "but"
+    yield f"{price}, {joint} a GPU does {format_percent(abs(gain))} {word} in it"
+
+
+def _terms(one: Candidate) -> Iterator[str]:
+    """What taking it means: capital or commitment, when it starts, what it draws."""
+    cost, power = _cost(one), one.evaluation.power
+    if cost.capital_usd:
+        wait = format_seconds(cost.starts_after_s)
+        yield f"it takes {format_usd(cost.capital_usd)} of capital and starts {wait} after the order"
+    if cost.commitment_usd:
+        yield f"it binds for {format_usd(cost.commitment_usd)} ({cost.acquire})"
+    yield f"it draws {format_power(power.facility_average_w)} at the meter, {power.energy_per_token_j:.3g} J a token"
+
+
+def _sooner(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
+    """Who is done sooner, counted from the order."""
+    ends = {one.name: _end_s(one.evaluation) for one in ranked}
+    own = ends[best.name]
+    quick = min(ranked, key=lambda one: ends[one.name] or 0.0)
+    first = ends[quick.name]
+    if own is not None and first is not None and first < own * (1 - _SOONER):
+        yield f"{quick.name} is done {format_seconds(first)} after the order, {best.name} after {format_seconds(own)}"
+
+
+def _end_s(evaluation: Evaluation) -> float | None:
+    wall, cost = evaluation.run.wall_s, evaluation.cost
+    return None if wall is None else wall + (cost.starts_after_s if cost else 0.0)
+
+
+def _flips(best: Candidate, rival: Candidate, ranked: Sequence[Candidate], ratio: float) -> Iterator[str]:
+    """What would reverse the verdict."""
+    yield from _if_alone(best, ranked)
+    yield from _if_idle(best, ranked)
+    terms = rival.evaluation.means.acquire
+    if isinstance(terms, RentTerms):
+        now = terms.usd_per_gpu_s * HOUR_S
+        yield f"{rival.name} is had for less than {now / ratio:.2f} USD a GPU-hour (here {now:.2f})"
+    else:
+        yield f"{rival.name} costs {format_percent(1 - 1 / ratio)} less than here, all in all"
+
+
+def _if_alone(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
+    """Machines that have no other work: a reserved term and a purchase cost more than this run's share."""
+    alone = {one.name: _cost(one).alone_usd for one in ranked}
+    mine = alone[best.name]
+    if mine is None:
+        return
+    least = min(ranked, key=lambda one: alone[one.name] or float("inf"))
+    theirs = alone[least.name]
+    if least is not best and theirs is not None and theirs < mine * (1 - _LESS):
+        yield (
+            f"nothing else uses the machines after this run: then {best.name} costs {format_usd(mine)} "
+            f"and {least.name} {format_usd(theirs)}"
+        )
+
+
+def _if_idle(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
+    """Machines that are paid when they stand still, against some that are not."""
+    cost = _cost(best)
+    by_use = [one for one in ranked if _cost(one).acquire not in _PAID_IDLE]
+    if cost.acquire not in _PAID_IDLE or not by_use:
+        return
+    rival = min(by_use, key=_token_usd)
+    least = cost.hours * _token_usd(best) / _token_usd(rival)
+    here = f"the machines work less than {format_percent(least)} of the hours (here {format_percent(cost.hours)})"
+    yield f"{here}: then {rival.name} costs less"
+
+
+def _better_lever(best: Candidate) -> str:
+    """Idle hours if they cost more than the largest loss of a step, else that loss."""
+    cost, evaluation = _cost(best), best.evaluation
+    losses = evaluation.waterfall.seconds[:-1]
+    if cost.acquire in _PAID_IDLE and 1 - cost.hours > max(losses) / evaluation.step.time_s:
+        return (
+            f"the machines stand still {format_percent(1 - cost.hours)} of the hours, and are paid: more jobs on them"
+        )
+    return lever(evaluation)
