@@ -30,7 +30,18 @@ def by_cost(candidates: Sequence[Candidate]) -> Verdict:
         others = ", ".join(one.name for one in candidates if one is not best)
         sentence = f"Take {best.name}: {_bill(best)}; {others} {_verb(len(candidates) - 1)} not fit in memory."
         return Verdict(best.name, sentence, "; ".join(_terms(best)), (), (), lever(best.evaluation))
-    return _between(best, ranked[1], ranked)
+    return _between(best, _rival(best, ranked[1:]), ranked)
+
+
+def _rival(best: Candidate, others: Sequence[Candidate]) -> Candidate:
+    """Whom the best is least sure to beat; where it beats all, the next cheapest."""
+
+    def sure(one: Candidate) -> float:
+        ratio = _token_usd(one) / _token_usd(best)
+        return gain_band(ratio, best.evaluation.token_error_terms, one.evaluation.token_error_terms)[2]
+
+    unsure = [one for one in others if sure(one) < CLEAR]
+    return min(unsure, key=sure) if unsure else others[0]
 
 
 def _verb(count: int) -> str:

@@ -24,9 +24,21 @@ def by_speed(candidates: Sequence[Candidate]) -> Verdict:
         return nothing_fits(candidates)
     best = max(fitting, key=lambda one: one.evaluation.step.tokens_per_s)
     rivals = [one for one in candidates if one is not best]
-    rival = max(rivals, key=lambda one: (one in fitting, one.evaluation.step.tokens_per_s))
+    rival = _rival(best, [one for one in rivals if one in fitting] or rivals)
     found = _between(best, rival, len(candidates))
     return replace(found, flips_if=(*found.flips_if, *_faster_but_too_large(best, rivals)))
+
+
+def _rival(best: Candidate, others: Sequence[Candidate]) -> Candidate:
+    """Whom the best is least sure to beat; where it beats all, the next fastest."""
+
+    def sure(one: Candidate) -> float:
+        ratio = best.evaluation.step.tokens_per_s / one.evaluation.step.tokens_per_s
+        return gain_band(ratio, best.evaluation.error_terms, one.evaluation.error_terms)[2]
+
+    fitting = [one for one in others if one.evaluation.memory.fits]
+    unsure = [one for one in fitting if sure(one) < CLEAR]
+    return min(unsure, key=sure) if unsure else max(others, key=lambda one: one.evaluation.step.tokens_per_s)
 
 
 def _faster_but_too_large(best: Candidate, rivals: Sequence[Candidate]) -> Iterator[str]:
