@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = 3
 REFERENCE_S = 0.25  # the loop on a server core of 2023
 LEAST_NOISE, MOST_NOISE = 0.1, 0.5
+DECISION = ("--model", "llama-3-70b", "--tokens", "2T", "32xdgx-b200:own", "32xaws-p6-b200:3y", "64xhgx-h100:1y")
+STUDY = "examples/llama-3-70b-256xb200.yaml"
 COMPARED = ("examples/llama-65b-512xa100.yaml", "examples/llama-65b-512xa100-roce.yaml")
 LOOP = """
 import numpy as np
@@ -43,6 +45,8 @@ class Case:
 CASES = (
     Case("simcluster --help", ("-m", "simcluster", "--help"), 0.2),
     Case("compare two examples", ("-m", "simcluster", "compare", *COMPARED), 1.5),
+    Case("compare three ways to train 70B, layouts chosen", ("-m", "simcluster", "compare", *DECISION), 3.0),
+    Case("compare a study of four, layouts chosen", ("-m", "simcluster", "compare", STUDY), 3.0),
     Case("simulate 16,384 GPUs", ("-m", "simcluster", "simulate", "examples/llama-3-405b-16384xh100.yaml"), 1.0),
 )
 
