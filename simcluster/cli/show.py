@@ -11,10 +11,12 @@ from simcluster.cli.options import FORMATS, answer, answer_page, common
 
 @click.command()
 @click.argument("scenario", type=click.Path(path_type=Path))
+@click.option("--candidate", help="One of the candidates of a study.")
 @click.option("--resolved", is_flag=True, help="With catalogue values, defaults and assumptions settled.")
 @common(FORMATS)
 def show(
     scenario: Path,
+    candidate: str | None,
     resolved: bool,
     format_: str,
     output: Path | None,
@@ -32,11 +34,10 @@ def show(
     from simcluster.reports.csv import write
     from simcluster.reports.records import to_json
     from simcluster.reports.resolved import file_values, resolved_blocks, resolved_record, resolved_rows, settled_values
-    from simcluster.resolve import resolve
-    from simcluster.scenario import load
+    from simcluster.study import load_one, settled
 
-    loaded = load(scenario, sets=sets)
-    values = settled_values(resolve(loaded, Catalogue.load(hardware_db))) if resolved else file_values(loaded)
+    loaded = load_one(scenario, sets, None, candidate)
+    values = settled_values(settled(loaded, Catalogue.load(hardware_db)).resolved) if resolved else file_values(loaded)
     if format_ == "json":
         answer(to_json(resolved_record(values)), output)
     elif format_ == "csv":

@@ -13,10 +13,12 @@ from simcluster.cli.options import FORMATS, answer, answer_page, common, tell
 @click.command()
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option("--what-if", "what_if", help="Apply one of the file's what-ifs.")
+@click.option("--candidate", help="One of the candidates of a study.")
 @common(FORMATS)
 def simulate(
     scenario: Path,
     what_if: str | None,
+    candidate: str | None,
     format_: str,
     output: Path | None,
     sets: tuple[str, ...],
@@ -35,11 +37,10 @@ def simulate(
     from simcluster.reports.csv import record_csv
     from simcluster.reports.records import evaluation_record, to_json
     from simcluster.reports.step_page import simulate_blocks
-    from simcluster.scenario import load
-    from simcluster.study import settled
+    from simcluster.study import load_one, settled
 
     started = time.perf_counter()
-    loaded = load(scenario, sets=sets, what_if=what_if)
+    loaded = load_one(scenario, sets, what_if, candidate)
     evaluation = settled(loaded, Catalogue.load(hardware_db))
     tell(loaded.notes)
     if format_ in ("json", "csv"):

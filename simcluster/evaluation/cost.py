@@ -19,6 +19,7 @@ from simcluster.operations.running import RunResult
 from simcluster.resolve.terms import Means, OwnTerms, RentTerms
 from simcluster.units import MONTH_S, YEAR_S
 
+_FIRST_SALE_MONTHS = 12.0  # estimate: used hardware brings no more than a year-old one, however new it is
 _BILLED = BILLED_MONTH_S / MONTH_S  # bills count months of 730 h, calendars a little more
 
 
@@ -155,7 +156,8 @@ def _alone(cost: OwnCost | RentCost, own: OwnInputs | None, run: RunResult, used
         return None
     if own is not None and isinstance(cost, OwnCost):
         months = run.wall_s / BILLED_MONTH_S
-        sold = float(own.hardware_usd) * float(own.residual) ** (months / float(own.months))  # what came on top is lost
+        age = max(months, _FIRST_SALE_MONTHS) / float(own.months)
+        sold = float(own.hardware_usd) * float(own.residual) ** age  # what came on top of the hardware is lost
         charge = float(capital_charge(cost.capital_usd, sold, monthly_rate(own.wacc), months))
         return (charge + float(cost.opex_usd)) * months
     assert isinstance(cost, RentCost)

@@ -31,11 +31,14 @@ ENGINE = "max-plus"
 _SEED = 0  # of the draws behind the days of a run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """A resolved scenario and what follows from it."""
 
     resolved: Resolved
+
+    def __repr__(self) -> str:
+        return f"<Evaluation of {self.name}>"
 
     @property
     def name(self) -> str:

@@ -138,11 +138,22 @@ def _told(cluster: Cluster, key: str, default: int) -> int:
     return int(entry.number(key, default)) if entry is not None else default
 
 
+def _parts(catalogue: Catalogue, cluster: Cluster) -> Entry | None:
+    """Entry that tells the fabric's switch and modules: its own, else that of its protocol at the cables' rate."""
+    own, protocol = cluster.fabric.entry, cluster.fabric.protocol
+    if own is not None and own.text("optic"):
+        return own
+    ending = f"-{_line_rate(cluster) * 8e-9:.0f}"
+    known = [id_ for id_ in catalogue.files("networks") if id_.startswith(f"{protocol}-") and id_.endswith(ending)]
+    return catalogue.entry("networks", known[0]) if known else own
+
+
 def _switch(catalogue: Catalogue, cluster: Cluster) -> tuple[Entry, int, tuple[str, ...]]:
     """Switch, its ports at the cards' rate, and what was assumed of it."""
-    fabric, rate = cluster.fabric, _line_rate(cluster)
-    if fabric.switch:
-        entry, _, _ = catalogue.find("networks", fabric.switch)
+    fabric, rate, parts = cluster.fabric, _line_rate(cluster), _parts(catalogue, cluster)
+    switch = fabric.switch or (parts.text("switch") if parts is not None else "")
+    if switch:
+        entry, _, _ = catalogue.find("networks", switch)
         return entry, fabric.switch_radix or _radix(entry, rate), ()
     known = [catalogue.entry("networks", id_) for id_ in _STAND_INS[fabric.protocol == "ib"]]
     entry = next((one for one in known if one.number("port_rate") >= rate * (1 - 1e-6)), known[-1])
@@ -158,7 +169,8 @@ def _tiers(
     catalogue: Catalogue, cluster: Cluster, counts: ClosCounts, switch: Entry, planes: int
 ) -> tuple[tuple[TierBill, ...], int]:
     """Tiers of the network, and module ends of no known model. Planes split a card's line, not its cable."""
-    card_optic = cluster.fabric.entry.text("optic") if cluster.fabric.entry is not None else ""
+    parts = _parts(catalogue, cluster)
+    card_optic = parts.text("optic") if parts is not None else ""
     tiers, unknown = [], 0
     for index, (name, switches, cables) in enumerate(zip(TIER_NAMES, counts.switches, counts.cables)):
         if not switches:

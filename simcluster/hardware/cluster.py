@@ -184,7 +184,8 @@ def _tiers(fabric: FabricSpec, nodes: int, nics: int, notes: list[Assumption]) -
         return fabric.tiers
     if fabric.switch_radix:
         tiers = switch_tiers(nodes, nics, fabric.switch_radix, rails=fabric.rails)
-        why = f"{nodes * nics} cards on switches of {fabric.switch_radix} ports"
+        by_rail = f", rail by rail: {nodes} cards each" if fabric.rails and nics > 1 else ""
+        why = f"{nodes * nics} cards on switches of {fabric.switch_radix} ports{by_rail}"
     else:
         tiers, why = DEFAULT_TIERS, "not stated, and the switch is not known"
     tiers = max(tiers, needed)

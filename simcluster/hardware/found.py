@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from simcluster.hardware.entry import Row
 from simcluster.hardware.quantity import Quantity
 
 _OLD_MONTHS = 12
+_Z80 = 1.2815515655446004  # half-width of an 80 % interval in standard deviations
 _DATE = re.compile(r"(\d{4})(?:-(\d{2}|H[12])(?:-(\d{2}))?)?$")
 _HALVES = {"H1": 6, "H2": 12}
 
@@ -22,6 +24,7 @@ class Found:
     source  id of sources.yaml, or words
     date    of the value, such as 2026-09 or 2024..2026
     kind    datasheet, measured, estimate or derived
+    spread  standard deviation of ln value, where sources give a range or differ; 0 where nobody says
     """
 
     value: float
@@ -29,12 +32,13 @@ class Found:
     source: str
     date: str
     kind: str
+    spread: float = 0.0
 
     @classmethod
     def of(cls, quantity: Quantity, why: str) -> Found:
         """The number of a catalogue value with its provenance."""
         told = quantity.provenance
-        return cls(quantity.number, why, told.source, told.date, told.kind)
+        return cls(quantity.number, why, told.source, told.date, told.kind, range_spread(quantity.low, quantity.high))
 
     def times(self, factor: float, why: str, kind: str = "") -> Found:
         """The value times a factor, for another reason and, where given, as another kind of evidence.
@@ -43,6 +47,15 @@ class Found:
         6.0
         """
         return replace(self, value=self.value * factor, why=why, kind=kind or self.kind)
+
+
+def range_spread(low: float | None, high: float | None) -> float:
+    """Standard deviation of ln value that a range stands for, taken as 80 %; 0 without one.
+
+    >>> round(range_spread(400e3, 520e3), 3), range_spread(None, 2.0)
+    (0.102, 0.0)
+    """
+    return math.log(high / low) / (2 * _Z80) if low and high and high > low > 0 else 0.0
 
 
 def fact(catalogue: Catalogue, kind: str, entry: str, name: str) -> Row:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
+from math import log
+from statistics import median, stdev
 
 from simcluster.errors import InputError, Problem
 from simcluster.hardware.catalogue import Catalogue
@@ -129,7 +130,8 @@ def _median(catalogue: Catalogue, gpu: str, term: str, voices: dict[str, list[Ro
     names = ", ".join(voices) if len(voices) > 1 else f"{len(rows)} prices of {next(iter(voices))}"
     who = f"median of {names}" if many else f"{next(iter(voices))}: {rows[0].text('instance')}"
     why = joined(f"market of {gpu}, {term}: {who}{span}, {date}", age_note(catalogue, date))
-    return Found(value / HOUR_S, why, " and ".join(sources), date, "estimate")
+    spread = stdev(map(log, prices)) if many else 0.0
+    return Found(value / HOUR_S, why, " and ".join(sources), date, "estimate", spread)
 
 
 def _hourly(rows: Iterable[Row]) -> list[float]:

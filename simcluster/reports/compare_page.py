@@ -16,6 +16,17 @@ from simcluster.study import Candidate, Comparison
 
 _SAME = 1e-4  # relative difference, or share of the baseline's step, below which two figures are called the same
 _UNSTATED = ""
+_LEANS_ON = (
+    "training.parallelism",
+    "training.sequence_length",
+    "training.global_batch",
+    "training.expert_imbalance",
+    "use.hours",
+    "use.horizon",
+    "acquire.rent.usd_per_gpu_hour",
+    "acquire.own.price_usd_per_node",
+    "acquire.own.residual",
+)
 _SOFTWARE, _OVERRIDES = "training.software.", "training.software.overrides."
 
 
@@ -28,7 +39,7 @@ def compare_blocks(comparison: Comparison, page: Page) -> list[Block]:
         causes_table(comparison, page),
     ]
     blocks += [Words((f"note: {note}",)) for note in comparison.notes]
-    return [*blocks, _coverage(comparison, page), Words((_legend(page),))]
+    return [*blocks, _choices(comparison, page), _coverage(comparison, page), Words((_legend(page),))]
 
 
 def verdict_words(comparison: Comparison) -> Words:
@@ -36,7 +47,7 @@ def verdict_words(comparison: Comparison) -> Words:
     verdict = comparison.verdict
     lines = [verdict.sentence, f"Why: {verdict.why}."]
     lines += [f"It flips if {item}." for item in verdict.flips_if]
-    lines += [f"To be sure, measure: {item}." for item in verdict.settle_with]
+    lines += [f"To be sure, get: {item}." for item in verdict.settle_with]
     return Words((*lines, f"A better lever: {verdict.better_lever}."), "strong")
 
 
@@ -197,6 +208,19 @@ def _old_new(
     return Table(columns[:-1], tuple(row[:-1] for row in cells))
 
 
+def _choices(comparison: Comparison, page: Page) -> Points:
+    """Assumed values that the answer leans on most, each once with the candidates that it is of."""
+    whose: dict[str, list[str]] = {}
+    for one in comparison.candidates:
+        for assumed in one.evaluation.assumptions:
+            if assumed.path in _LEANS_ON:
+                line = f"{assumed.path} = {value_text(assumed.value, assumed.path)}: {assumed.why}"
+                whose.setdefault(line, []).append(one.name)
+    many = len(comparison.candidates)
+    items = [line if len(names) == many else f"{', '.join(names)}: {line}" for line, names in whose.items()]
+    return Points("Nobody stated, and it matters:" if items else "", tuple(items), page.star)
+
+
 def _coverage(comparison: Comparison, page: Page) -> Points:
     """What each candidate leaves open."""
     items = tuple(f"{one.name}: {coverage_line(one.evaluation)}" for one in comparison.candidates)
@@ -206,5 +230,6 @@ def _coverage(comparison: Comparison, page: Page) -> Points:
 def _legend(page: Page) -> str:
     return (
         f"~ changed, + more or added, - less or removed, {page.same} the same as the first; {page.star} assumed, "
-        f"m measured, d datasheet, e estimate. {GRADES_MEAN}"
+        f"m measured, d datasheet, e estimate. {GRADES_MEAN} Faster: chance that its step is shorter. Goodput: useful "
+        f"time over all time. A useful GPU-hour: cost of all hours over those that are progress."
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
+from simcluster.errors import InputError
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.cluster import Cluster
 from simcluster.parallel.mesh import AXES, axis_group
@@ -14,7 +15,7 @@ from simcluster.program.pricing import Machine
 from simcluster.resolve.compatibility import check_compatibility
 from simcluster.resolve.expert_parallel import expert_groups
 from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
-from simcluster.resolve.lookups import collect, look_up_cluster, look_up_model, look_up_profile
+from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.means import MEANS_BLOCKS, settle_means
 from simcluster.resolve.plan import step_plan
 from simcluster.resolve.records import Layout, Resolved
@@ -35,7 +36,6 @@ _IDLE_VALUES = (
     "cluster.node.host",
     "cluster.node.ram",
     "cluster.node.nvme",
-    "cluster.node.power",
     "cluster.fabric.rails",
     "cluster.fabric.tiers",
     "cluster.fabric.switch",
@@ -72,6 +72,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     means = _means(loaded, arch, cluster, catalogue, trail)
     layout = resolve_layout(scenario, arch, cluster.gpus, cluster.node.gpus, family, trail)
     profile = look_up_profile(loaded, cluster.node.gpu, trail)
+    _check_tokens(scenario, layout, trail)
     trail.stop()
     assert layout is not None
     assert profile is not None
@@ -97,6 +98,15 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     )
 
 
+def _check_tokens(scenario: Scenario, layout: Layout | None, trail: Trail) -> None:
+    """Notes a run of less than a step."""
+    tokens = scenario.training.tokens
+    step = layout.sequences * layout.sequence_length if layout else 0
+    if tokens is not None and tokens < step:
+        message = f"{tokens} tokens are less than one step of {step}"
+        trail.problem("training.tokens", message, "state those of the whole run, like 2T")
+
+
 def _means(
     loaded: Loaded, arch: Architecture, cluster: Cluster, catalogue: Catalogue, trail: Trail
 ) -> Callable[[], Means]:
@@ -107,7 +117,10 @@ def _means(
     settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, catalogue))
     stated = {path.split(".")[0] for path, origin in loaded.origins.items() if origin.kind != "default"}
     if not stated.isdisjoint(MEANS_BLOCKS):
-        collect(trail, "acquire", settle)
+        try:
+            settle()
+        except InputError as error:
+            trail.problems += error.problems
     return settle
 
 

@@ -73,7 +73,7 @@ def own_terms(
 ) -> OwnTerms:
     """What buying and keeping the cluster takes; a price that nobody has is noted as a problem."""
     node = cluster.node
-    usual = own_defaults(catalogue, node, cluster.total_gpus, horizon_s)
+    usual = own_defaults(catalogue, node, cluster.total_gpus, max(horizon_s, YEAR_S))  # used prices begin at a year
     nodes = cluster.nodes + cluster.spares
     each, doubt = _node_price(own, cluster, catalogue, trail)
     system = scenario.operations.storage.system
@@ -88,7 +88,7 @@ def own_terms(
         residual=settled(trail, f"{_OWN}.residual", own.residual, lambda: usual.residual_share),
         wacc=settled(trail, f"{_OWN}.wacc", own.wacc, lambda: usual.wacc_per_year),
         support=settled(trail, f"{_OWN}.support", own.support, lambda: usual.support_share),
-        insurance=settled(trail, f"{_OWN}.insurance", None, lambda: usual.insurance_share),
+        insurance=settled(trail, f"{_OWN}.insurance", own.insurance, lambda: usual.insurance_share),
         staff_usd_per_s=settled(trail, f"{_OWN}.staff", own.staff, lambda: _per_s(usual.staff_usd_per_year)),
         lead_time_s=settled(trail, f"{_OWN}.lead_time", own.lead_time, lambda: usual.lead_time),
         electricity_usd_per_j=settled(
@@ -109,11 +109,20 @@ def _node_price(own: Own, cluster: Cluster, catalogue: Catalogue, trail: Trail) 
     """USD of one node and how sure that is."""
     if isinstance(own.price, PurchasePrice):
         return own.price.usd * (cluster.node.gpus if own.price.per == "gpu" else 1), 0.0
+    if cluster.node.provider:
+        message = f"{cluster.node.id} is rented out by {cluster.node.provider}, not sold"
+        trail.problem(_OWN, message, "name a machine that is, such as dgx-b200, state own.price, or rent it")
+        return 0.0, 0.0
     found = noted(trail, f"{_OWN}.price", partial(node_price, catalogue, cluster.node))
     if found is None:
         return 0.0, 0.0
     trail.assume(f"{_OWN}.price_usd_per_node", found.value, reason(found))
-    return found.value, _DOUBT[found.kind]
+    return found.value, _doubt(found)
+
+
+def _doubt(found: Found) -> float:
+    """Standard deviation of ln price: what its range or its sources say, else by the kind of evidence."""
+    return found.spread or _DOUBT[found.kind]
 
 
 def rent_terms(rent: Rent, cluster: Cluster, catalogue: Catalogue, trail: Trail) -> RentTerms:
@@ -125,14 +134,16 @@ def rent_terms(rent: Rent, cluster: Cluster, catalogue: Catalogue, trail: Trail)
     if found is None:
         return RentTerms(rent.term, 0.0, 0.0)
     trail.assume("acquire.rent.usd_per_gpu_hour", found.value * HOUR_S, reason(found))
-    return RentTerms(rent.term, found.value, _DOUBT[found.kind])
+    return RentTerms(rent.term, found.value, _doubt(found))
 
 
-def market_terms(cluster: Cluster, catalogue: Catalogue, trail: Trail) -> RentTerms | None:
+def market_terms(own: Own, cluster: Cluster, catalogue: Catalogue, trail: Trail) -> RentTerms | None:
     """What the same GPUs cost on demand, to tell when buying pays; None where nobody says."""
+    if isinstance(own.rival, RentPrice):
+        return RentTerms("on-demand", own.rival.usd_per_s / (cluster.node.gpus if own.rival.per == "node" else 1), 0.0)
     silent = Trail()
     found = noted(silent, "market", partial(rent_price, catalogue, cluster.node, "on-demand"))
     if found is None:
         return None
     trail.assume("acquire.own.rival_usd_per_gpu_hour", found.value * HOUR_S, reason(found))
-    return RentTerms("on-demand", found.value, _DOUBT[found.kind])
+    return RentTerms("on-demand", found.value, _doubt(found))

@@ -42,15 +42,16 @@ def settle_means(
     storage = storage_bytes(scenario, cluster, run, catalogue, trail)
     horizon = _horizon(scenario, catalogue, trail)
     acquire: OwnTerms | RentTerms | None = None
-    if scenario.acquire and scenario.acquire.own:
-        acquire = own_terms(scenario, scenario.acquire.own, whole, bill, storage, horizon, catalogue, trail)
+    own = scenario.acquire.own if scenario.acquire else None
+    if own:
+        acquire = own_terms(scenario, own, whole, bill, storage, horizon, catalogue, trail)
     elif scenario.acquire and scenario.acquire.rent:
         acquire = rent_terms(scenario.acquire.rent, cluster, catalogue, trail)
     means = Means(
         run=run,
         power=power_terms(scenario, whole, bill, storage, catalogue, trail),
         acquire=acquire,
-        market=market_terms(cluster, catalogue, trail) if isinstance(acquire, OwnTerms) else None,
+        market=market_terms(own, cluster, catalogue, trail) if own else None,
         hours=_hours(scenario, acquire, trail),
         horizon_s=horizon,
         values=trail.values,

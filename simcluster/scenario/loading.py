@@ -205,9 +205,27 @@ class Stack:
             except InputError as error:
                 self.problems.extend(error.problems)
                 continue
+            other = self._other_way(path)
+            if other:
+                self.notes.append(f"--set {text}: left aside where machines are got by {other}")
+                continue
             origin = Origin("--set", text)
             leaf = trees.from_data(value, lambda _path, origin=origin: origin)  # type: ignore[misc]
             self.lay(trees.nested(path, leaf))
+
+    def _other_way(self, path: Sequence[str]) -> str:
+        """The way to get machines that rules out a detail of the other one; "" where the path is no such detail.
+
+        A detail changes a price or a share; the whole of `acquire`, or `acquire.rent.term`, chooses the way.
+        """
+        if len(path) < 3 or path[0] != "acquire" or path[1:] == ("rent", "term"):
+            return ""
+        other = _WAYS.get(path[1], "")
+        found, depth = trees.find(self.tree, ("acquire", other))
+        return other if depth == 2 and found.value is not None else ""
+
+
+_WAYS = {"own": "rent", "rent": "own"}  # each rules out the other
 
 
 def split(document: Document) -> tuple[Stack, Mapping[str, Mapping[str, Any]]]:

@@ -67,7 +67,9 @@ class Own(Part):
     storage   of all storage
     misc      share of nodes, network and storage that comes on top (tax, installation, spare parts)
     support   share of nodes, network and storage, a year
+    insurance the same, with property tax
     staff     people who run the cluster
+    rival     rent on demand that owning is compared with
     """
 
     price: Annotated[Literal["catalogue"] | PurchasePrice, BeforeValidator(_purchase)] = "catalogue"
@@ -78,7 +80,9 @@ class Own(Part):
     storage: Usd | None = None
     misc: Fraction | None = None
     support: Rate | None = None
+    insurance: Rate | None = None
     staff: UsdPerSecond | None = None
+    rival: Annotated[Literal["list"] | RentPrice, BeforeValidator(_rent)] = "list"
 
 
 class Rent(Part):

@@ -87,7 +87,8 @@ def apply_candidate(loaded: Loaded, name: str, change: Mapping[str, Any]) -> Loa
 def inline_candidate(text: str, job: Loaded | Mapping[str, Any], sets: Sequence[str] = ()) -> Loaded:
     """The candidate of the command line that COUNTxNODE[/FABRIC][:TERM] names, on a job.
 
-    job   a loaded scenario, whose machines give way, or plain data such as {"model": …, "training": {"tokens": …}}
+    job   a loaded scenario, whose machines and prices (of a rent: and building) give way, or plain data such as
+          {"model": …, "training": {"tokens": …}}
 
     >>> job = {"model": "llama-7b", "training": {"tokens": "2T"}}
     >>> loaded = inline_candidate("4xdgx-h100:own", job)
@@ -95,13 +96,23 @@ def inline_candidate(text: str, job: Loaded | Mapping[str, Any], sets: Sequence[
     ('4xdgx-h100:own', 2000000000000, True)
     """
     change = {"name": text.strip(), **parse_candidate(text)}
-    stack = Stack.of(job) if isinstance(job, Loaded) else Stack()
+    stack = _of_job(job, rented="rent" in change.get("acquire", {})) if isinstance(job, Loaded) else Stack()
     if not isinstance(job, Loaded):
         stack.lay(trees.from_data(job, lambda _path: Origin("arguments")))
     stack.lay(trees.from_data(change, lambda _path: Origin("candidate", text.strip())))
     stack.lay_sets(sets)
     based = isinstance(job, Loaded)
     return finish(stack, job.document if based else None, job.what_ifs if based else {})  # type: ignore[union-attr]
+
+
+def _of_job(loaded: Loaded, rented: bool) -> Stack:
+    """What a scenario says of its job, without its machines and their prices; of a rent also without its building."""
+    stack = Stack.of(loaded)
+    for key in ("cluster", "acquire", *(("facility",) if rented else ())):
+        if trees.child(stack.tree, key) is not None:
+            kept = {name: item for name, item in stack.tree.value.items() if name != key}
+            stack.tree = trees.Node(kept, stack.tree.origin)
+    return stack
 
 
 def is_candidate(text: str) -> bool:

@@ -62,7 +62,8 @@ def compare(
     evaluations = _evaluate_all(named, store)
     baseline = evaluations[0][1]
     candidates = tuple(Candidate(name, one, _delta(baseline, one, seed)) for name, one in evaluations)
-    return Comparison(candidates, verdict(candidates), _notes(candidates))
+    notes = [f"all have the layout of {candidates[0].name}"] if same_layout else []
+    return Comparison(candidates, verdict(candidates), (*notes, *_notes(candidates)))
 
 
 def _evaluate_all(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue) -> list[tuple[str, Evaluation]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,25 +52,33 @@ def _verb(count: int) -> str:
 def _between(best: Candidate, rival: Candidate, ranked: Sequence[Candidate]) -> Verdict:
     ratio = _token_usd(rival) / _token_usd(best)
     own, others = best.evaluation.token_error_terms, rival.evaluation.token_error_terms
-    low, high, sure = (value for value in gain_band(ratio, own, others))
-    saved = [1 - 1 / (1 + gain) for gain in (ratio - 1, low, high)]
-    amount = f"{format_percent(saved[0])} less than {rival.name}"
-    interval = f"80% interval {format_percent(saved[1])} to {format_percent(saved[2])}"
+    low, high, sure = gain_band(ratio, own, others)
+    saved = [format_percent(1 - 1 / (1 + gain)) for gain in (ratio - 1, low, high)]
+    less = f"{saved[0]} less than {rival.name} (80% interval {saved[1]} to {saved[2]})"
     why = "; ".join([*_why(best, rival), *_terms(best), *_sooner(best, ranked)])
-    settle = (measure(own, others),)
-    flips = tuple(_flips(best, rival, ranked, ratio))
-    better = _better_lever(best)
+    settle = measure(own, others)
+    flips, better = tuple(_flips(best, rival, ranked, ratio)), _better_lever(best)
     if ratio - 1 < ALIKE:
         sentence = f"{best.name} and {rival.name} cost the same within {format_percent(ratio - 1)}: {_bill(best)}."
-        return Verdict(None, sentence, why, flips, settle, better)
+        return Verdict(None, f"{sentence} {_condition(best)}".rstrip(), why, flips, settle, better)
     if sure < CLEAR:
         sentence = (
-            f"No clear winner yet: {best.name} is probably the cheapest ({format_percent(sure)} sure) "
-            f"with {_bill(best)}, {amount} ({interval}); before signing, get {settle[0]}."
+            f"No clear winner: {best.name} is the cheaper one with a chance of {format_percent(sure)}, "
+            f"{_bill(best)}, {less}; {rival.name} takes {_bill(rival)}."
         )
-        return Verdict(None, sentence, why, flips, settle, better)
-    sentence = f"Take {best.name}: {_bill(best)}, {amount} ({interval})."
-    return Verdict(best.name, sentence, why, flips, settle, better)
+        return Verdict(None, f"{sentence} {_condition(best)}".rstrip(), why, flips, settle, better)
+    sentence = f"Take {best.name}: {_bill(best)}, {less}."
+    return Verdict(best.name, f"{sentence} {_condition(best)}".rstrip(), why, flips, settle, better)
+
+
+def _condition(best: Candidate) -> str:
+    """What the cost of a machine that is paid when it stands still supposes."""
+    cost = _cost(best)
+    if cost.acquire not in _PAID_IDLE:
+        return ""
+    years = format_seconds(best.evaluation.means.horizon_s)
+    holds = f"This supposes work for the machines in {format_percent(cost.hours)} of the hours of {years}"
+    return f"{holds}; this run alone would cost {format_usd(cost.alone_usd)}." if cost.alone_usd else f"{holds}."
 
 
 def _cost(one: Candidate) -> CostResult:
@@ -134,6 +143,8 @@ def _flips(best: Candidate, rival: Candidate, ranked: Sequence[Candidate], ratio
     """What would reverse the verdict."""
     yield from _if_alone(best, ranked)
     yield from _if_idle(best, ranked)
+    if ratio - 1 < ALIKE:
+        return
     terms = rival.evaluation.means.acquire
     if isinstance(terms, RentTerms):
         now = terms.usd_per_gpu_s * HOUR_S
@@ -144,16 +155,20 @@ def _flips(best: Candidate, rival: Candidate, ranked: Sequence[Candidate], ratio
 
 def _if_alone(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
     """Machines that have no other work: a reserved term and a purchase cost more than this run's share."""
-    alone = {one.name: _cost(one).alone_usd for one in ranked}
-    mine = alone[best.name]
-    if mine is None:
+    cost, wall_s = _cost(best), best.evaluation.run.wall_s
+    mine = cost.alone_usd
+    if mine is None or wall_s is None:
         return
-    least = min(ranked, key=lambda one: alone[one.name] or float("inf"))
-    theirs = alone[least.name]
-    if least is not best and theirs is not None and theirs < mine * (1 - _LESS):
+    others = [(one.name, _cost(one).alone_usd or math.inf) for one in ranked if one is not best]
+    if cost.break_even is not None:
+        rent = cost.break_even.rival_usd_per_gpu_hour
+        hours = best.evaluation.resolved.cluster.gpus * wall_s / HOUR_S
+        others.append((f"renting the same GPUs on demand at {format_usd(rent)} an hour", rent * hours))
+    name, theirs = min(others, key=lambda one: one[1])
+    if theirs < mine * (1 - _LESS):
         yield (
             f"nothing else uses the machines after this run: then {best.name} costs {format_usd(mine)} "
-            f"and {least.name} {format_usd(theirs)}"
+            f"and {name} {format_usd(theirs)}"
         )
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from simcluster.errors import InputError, Mark, Problem, UsageError
-from simcluster.scenario import Loaded, apply_what_if, inline_candidate, is_candidate, load_study
+from simcluster.scenario import (
+    Loaded,
+    apply_what_if,
+    did_you_mean,
+    inline_candidate,
+    is_candidate,
+    load,
+    load_study,
+)
 
 _FORM = "give scenario files, a study with candidates, or machines like 32xdgx-b200:own"
 Named = list[tuple[str, Loaded]]
@@ -35,6 +44,8 @@ def load_candidates(
         if not _is_machine(word):
             found[word] = _gathered(problems, partial(_of_file, word, [*_as_sets(job), *sets], what_ifs))
     machines = [word for word in dict.fromkeys(words) if word not in found]
+    if what_ifs and not found:
+        raise UsageError(f"--what-if {what_ifs[0]}: what-ifs belong to scenario files; use --set")
     base = _base(job or {}, found, machines)
     for word in machines:
         found[word] = _gathered(problems, partial(_of_machine, word, base, sets))
@@ -44,6 +55,37 @@ def load_candidates(
     if len(candidates) < 2:
         raise UsageError(f"compare needs two candidates or more, got {len(candidates)}; {_FORM}")
     return _unique(candidates)
+
+
+def load_one(
+    path: str | Path, sets: Sequence[str] = (), what_if: str | None = None, candidate: str | None = None
+) -> Loaded:
+    """The scenario of a file, or one candidate of a study.
+
+    Raises InputError as `load` does, and for a study of which no candidate is named and that is no scenario by itself.
+    """
+    if candidate is None:
+        try:
+            return load(path, sets=sets, what_if=what_if)
+        except InputError as error:
+            raise _study_instead(path, error) from error
+    study = load_study(path, sets)
+    names = [name for name, _ in study.candidates]
+    if candidate not in names:
+        raise InputError(Problem(f"no candidate {candidate!r}", did_you_mean(candidate, names), Mark(str(path))))
+    found = dict(study.candidates)[candidate]
+    return apply_what_if(found, what_if) if what_if is not None else found
+
+
+def _study_instead(path: str | Path, error: InputError) -> InputError:
+    """What to say of a study that was taken for a scenario; the error itself if its candidates are wrong too."""
+    try:
+        names = [name for name, _ in load_study(path).candidates]
+    except InputError:
+        return error
+    if len(names) < 2:
+        return error
+    return InputError(Problem("is a study", f"name one of {', '.join(names)} with --candidate", Mark(str(path))))
 
 
 def _is_machine(word: str) -> bool:
@@ -65,12 +107,18 @@ def _of_machine(word: str, job: Loaded | Mapping[str, Any], sets: Sequence[str])
 
 def _of_file(path: str, sets: Sequence[str], what_ifs: Sequence[str]) -> Named:
     if not Path(path).exists():
-        raise InputError(Problem("no such file", _FORM, Mark(path)))
+        raise InputError(Problem(f"no such file{_nearly(path)}", _FORM, Mark(path)))
     study = load_study(path, sets)
     changed = [
         (f"{name}, {change}", apply_what_if(loaded, change)) for change in what_ifs for name, loaded in study.candidates
     ]
     return [*study.candidates, *changed]
+
+
+def _nearly(word: str) -> str:
+    """A hint for what looks like machines."""
+    looks = re.fullmatch(r"\d+[\w.-]*(/[\w.-]+)?(:[\w-]+)?", word) and not word.endswith((".yaml", ".yml"))
+    return ", nor machines as COUNTxNODE" if looks else ""
 
 
 def _as_sets(job: Mapping[str, Any] | None) -> Iterator[str]:

@@ -73,18 +73,25 @@ def unshared(own: Sequence[ErrorTerm], others: Sequence[ErrorTerm]) -> dict[str,
     return parts
 
 
-def measure(own: Sequence[ErrorTerm], others: Sequence[ErrorTerm]) -> str:
-    """The measurement that narrows a comparison most: the evidence with the largest unshared error."""
+def measure(own: Sequence[ErrorTerm], others: Sequence[ErrorTerm]) -> tuple[str, ...]:
+    """What narrows a comparison most: the evidence with the largest unshared error; nothing if all is shared.
+
+    >>> measure([ErrorTerm("gemm:b200-sxm", 1.0, 0.1)], []), measure([], [])
+    (('GEMM microbenchmarks on b200-sxm',), ())
+    """
     shares = unshared(own, others)
-    evidence = max(shares, key=lambda name: abs(shares[name]))
+    evidence = max(shares, key=lambda name: abs(shares[name]), default="")
+    if not shares.get(evidence):
+        return ()
     kind, _, where = evidence.partition(":")
-    return {
+    what = {
         "gemm": f"GEMM microbenchmarks on {where}",
         "attention": f"attention microbenchmarks on {where}",
         "memory": f"a stream benchmark on {where}",
         "collectives": f"nccl-tests on {where}",
         "price": f"quotes ({where.replace(':', ' of ')})",
-    }.get(kind, "step times of a short run of each")
+    }
+    return (what.get(kind, "step times of a short run of each"),)
 
 
 def lever(evaluation: Evaluation) -> str:

@@ -28,7 +28,8 @@ def _planned(plan: Plan) -> Evaluation:
     fits = f"{counts.fitting} fit in memory" if counts.fitting else "none fits in memory, this comes nearest"
     why = f"chosen: the fastest of {counts.valid} possible layouts, of which {fits} ({counts.simulated} simulated)"
     chosen = Assumption("training.parallelism", words, why)
-    return Evaluation(replace(resolved, assumptions=(chosen, *resolved.assumptions)))
+    values = {**resolved.values, chosen.path: (chosen.value, f"assumed: {chosen.why}")}
+    return Evaluation(replace(resolved, values=values, assumptions=(chosen, *resolved.assumptions)))
 
 
 def layout_words(layout: Layout) -> str:
@@ -38,12 +39,13 @@ def layout_words(layout: Layout) -> str:
     >>> from simcluster.hardware.catalogue import Catalogue
     >>> job = load_text("{model: gpt2, cluster: {node: dgx-a100-80gb, nodes: 1}, training: {global_batch: 64}}")
     >>> layout_words(settled(job, Catalogue.load()).resolved.layout)
-    'tp 1, pp 1, dp 8, micro-batch 8, zero-1, recompute none'
+    'tp 1, pp 1, dp 8, 64 sequences a step in micro-batches of 8, zero-1, recompute none'
     """
     degrees = [f"tp {layout.tp}", f"pp {layout.pp}", f"dp {layout.dp}"]
     more = (("cp", layout.cp), ("ep", layout.ep), ("virtual stages", layout.virtual_stages))
     degrees += [f"{name} {size}" for name, size in more if size > 1]
-    rest = [f"micro-batch {layout.micro_batch}", layout.strategy, f"recompute {layout.recompute}"]
+    batch = f"{layout.sequences} sequences a step in micro-batches of {layout.micro_batch}"
+    rest = [batch, layout.strategy, f"recompute {layout.recompute}"]
     return ", ".join([*degrees, *rest])
 
 

@@ -79,7 +79,7 @@ def _between(best: Candidate, rival: Candidate, count: int) -> Verdict:
     if not rival.evaluation.memory.fits:
         sentence = f"Take {best.name}: {rival.name} does not fit in memory."
         return Verdict(best.name, sentence, why, (), (), better)
-    settle = (measure(best.evaluation.error_terms, rival.evaluation.error_terms),)
+    settle = measure(best.evaluation.error_terms, rival.evaluation.error_terms)
     if gain < ALIKE:
         gap = format_seconds(abs(rival.evaluation.step.time_s - best.evaluation.step.time_s))
         step = format_seconds(best.evaluation.step.time_s)

@@ -10,6 +10,7 @@ import pytest
 from simcluster.data import data_root
 from simcluster.evaluation import evaluate
 from simcluster.scenario import load_mapping, load_study
+from simcluster.study import settled
 from simcluster.workload.catalogue import list_models, load_model
 from simcluster.workload.parameters import count_parameters
 
@@ -72,6 +73,7 @@ def test_context_parallel_in_hybrid_shards(name: str, held) -> None:
 @pytest.mark.parametrize("path", sorted(data_root("examples").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_has_its_memory(path, catalogue) -> None:
     for _, scenario in load_study(path).candidates:
-        report = evaluate(scenario, catalogue).memory
-        assert len(report.stages) == evaluate(scenario, catalogue).resolved.layout.pp
+        evaluation = settled(scenario, catalogue)
+        report = evaluation.memory
+        assert len(report.stages) == evaluation.resolved.layout.pp
         assert report.kinds["device"] == max(stage.peak_bytes for stage in report.stages)

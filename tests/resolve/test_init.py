@@ -88,7 +88,7 @@ def test_hardware_that_changes_nothing_is_named(settle):
     plain = settle("cluster.node={base: dgx-a100-80gb}", "cluster.fabric={base: ib-hdr-200}")
     detailed = settle(NODE, FABRIC)
     assert set(detailed.unmodelled) == {
-        *(f"cluster.node.{key}" for key in ("host", "ram", "nvme", "power")),
+        *(f"cluster.node.{key}" for key in ("host", "ram", "nvme")),
         *(f"cluster.fabric.{key}" for key in ("rails", "tiers", "switch", "routing", "storage")),
     }
     assert Evaluation(detailed).step == Evaluation(plain).step
