@@ -199,7 +199,7 @@ def test_damaged_scenarios_load_or_are_refused_with_a_place(data):
         while isinstance(here, dict) and here:
             key = data.draw(st.sampled_from(sorted(here)))
             if not isinstance(here[key], dict) or data.draw(st.booleans()):
-                here[data.draw(st.sampled_from([key, key, f"{key}x"]))] = data.draw(JUNK)
+                here[data.draw(st.sampled_from([key, key, f"{key}x"]))] = copy.deepcopy(data.draw(JUNK))
                 break
             here = here[key]
     text = yaml.safe_dump(damaged)
