@@ -97,12 +97,11 @@ def test_the_verdict_stays_when_the_order_changes(catalogue, by_words):
     assert turned.verdict == by_words.verdict
 
 
-def test_a_stated_flip_flips(catalogue):
+def test_a_stated_flip_flips(catalogue, by_words):
     """At the rent that the verdict names the rival is as cheap as the winner, and a tenth below it wins."""
-    before = compare(load_candidates(WORDS, job=JOB), catalogue)
-    (flip,) = [text for text in before.verdict.flips_if if "is had for less than" in text]
+    (flip,) = [text for text in by_words.verdict.flips_if if "is had for less than" in text]
     rival, limit = re.match(r"(\S+) is had for less than ([\d.]+) USD a GPU-hour", flip).groups()
-    cheapest = min(before.candidates, key=lambda one: one.evaluation.cost.usd_per_million_tokens)
+    cheapest = min(by_words.candidates, key=lambda one: one.evaluation.cost.usd_per_million_tokens)
     at, below = (_with_rent(catalogue, rival, float(limit) * factor) for factor in (1.0, 0.9))
     own = cheapest.evaluation.cost.usd_per_million_tokens
     assert at == pytest.approx(own, rel=0.005)

@@ -15,6 +15,7 @@ from simcluster.economics.own import OwnCost, OwnInputs, own_cost
 from simcluster.economics.per_unit import usd_per_million_tokens
 from simcluster.economics.rent import RentCost, RentInputs, rent_cost
 from simcluster.evaluation.power import PowerResult
+from simcluster.hardware.cluster import Cluster
 from simcluster.operations.running import RunResult
 from simcluster.resolve.terms import Means, OwnTerms, RentTerms
 from simcluster.units import MONTH_S, YEAR_S
@@ -73,15 +74,17 @@ class CostResult:
 
 
 def cost_of(
-    means: Means, run: RunResult, power: PowerResult, gpus: int, tokens_per_s: float, gpu: str
+    means: Means, run: RunResult, power: PowerResult, cluster: Cluster, tokens_per_s: float
 ) -> CostResult | None:
     """Cost on the stated terms; None where the scenario does not say how the machines are got."""
+    gpus, gpu = cluster.gpus, cluster.node.gpu.id
+    spare_share = means.run.spares / cluster.nodes
     if isinstance(means.acquire, OwnTerms):
         own = own_inputs(means, means.acquire, power, gpus)
         owned = own_cost(own, run.goodput)
         return _result("own", owned, means, run, gpus, tokens_per_s, _own_doubt(means.acquire, owned, gpu), own)
     if isinstance(means.acquire, RentTerms):
-        rented = rent_cost(rent_inputs(means, means.acquire, gpus), run.goodput)
+        rented = rent_cost(rent_inputs(means, means.acquire, gpus, spare_share), run.goodput)
         doubt = (ErrorTerm(f"price:{means.acquire.term}:{gpu}", 1.0, means.acquire.doubt),)
         return _result(means.acquire.term, rented, means, run, gpus, tokens_per_s, doubt, None)
     return None
@@ -111,10 +114,10 @@ def own_inputs(means: Means, terms: OwnTerms, power: PowerResult, gpus: int) -> 
     )
 
 
-def rent_inputs(means: Means, terms: RentTerms, gpus: int) -> RentInputs:
-    """Terms of a rent in billed months."""
+def rent_inputs(means: Means, terms: RentTerms, gpus: int, spare_share: float = 0.0) -> RentInputs:
+    """Terms of a rent in billed months; spare nodes are rented too, `spare_share` of the working ones."""
     return RentInputs(
-        usd_per_gpu_hour=terms.usd_per_gpu_s * HOUR_S,
+        usd_per_gpu_hour=terms.usd_per_gpu_s * HOUR_S * (1.0 + spare_share),
         gpus=gpus,
         hours=means.hours,
         horizon_s=means.horizon_s * _BILLED,
@@ -139,7 +142,7 @@ def _result(
         per_gpu_hour=hour,
         usd_per_million_tokens=float(usd_per_million_tokens(float(hour.useful_usd), gpus, tokens_per_s)),
         total_usd=used * gpus * run.wall_s / HOUR_S if run.wall_s is not None else None,
-        alone_usd=_alone(cost, own, run, used * gpus),
+        alone_usd=_alone(cost, own, run, used * gpus, gpus),
         monthly_usd={name: float(usd) for name, usd in cost.items()},
         capital_usd=float(cost.capital_usd) if isinstance(cost, OwnCost) else 0.0,
         commitment_usd=float(cost.commitment_usd) if isinstance(cost, RentCost) else 0.0,
@@ -150,7 +153,9 @@ def _result(
     )
 
 
-def _alone(cost: OwnCost | RentCost, own: OwnInputs | None, run: RunResult, used_usd_per_hour: float) -> float | None:
+def _alone(
+    cost: OwnCost | RentCost, own: OwnInputs | None, run: RunResult, used_usd_per_hour: float, gpus: int
+) -> float | None:
     """Cost of the run without other work."""
     if run.wall_s is None:
         return None
@@ -161,7 +166,9 @@ def _alone(cost: OwnCost | RentCost, own: OwnInputs | None, run: RunResult, used
         charge = float(capital_charge(cost.capital_usd, sold, monthly_rate(own.wacc), months))
         return (charge + float(cost.opex_usd)) * months
     assert isinstance(cost, RentCost)
-    return max(used_usd_per_hour * run.wall_s / HOUR_S, float(cost.commitment_usd))
+    if not cost.commitment_usd:
+        return used_usd_per_hour * run.wall_s / HOUR_S
+    return max(float(cost.per_gpu_hour.provisioned_usd) * gpus * run.wall_s / HOUR_S, float(cost.commitment_usd))
 
 
 def _own_doubt(terms: OwnTerms, cost: OwnCost, gpu: str) -> tuple[ErrorTerm, ...]:

@@ -168,8 +168,7 @@ class Evaluation:
     @cached_property
     def cost(self) -> CostResult | None:
         """Money; None where the scenario does not say how the machines are got."""
-        cluster = self.resolved.cluster
-        return cost_of(self.means, self.run, self.power, cluster.gpus, self.step.tokens_per_s, cluster.node.gpu.id)
+        return cost_of(self.means, self.run, self.power, self.resolved.cluster, self.step.tokens_per_s)
 
     @cached_property
     def token_error_terms(self) -> tuple[ErrorTerm, ...]:

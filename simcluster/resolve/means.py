@@ -56,10 +56,20 @@ def settle_means(
         horizon_s=horizon,
         values=trail.values,
         assumptions=tuple(trail.assumptions),
-        unmodelled=tuple(path for path in _IDLE if trail.is_stated(path)),
+        unmodelled=tuple(path for path in (*_IDLE, *_idle_money(acquire)) if trail.is_stated(path)),
     )
     trail.stop()
     return means
+
+
+def _idle_money(acquire: OwnTerms | RentTerms | None) -> tuple[str, ...]:
+    """Values that the way to get machines has no use for."""
+    if isinstance(acquire, OwnTerms):
+        return ()
+    building = ("facility.electricity", "facility.colocation")
+    if acquire is None:
+        return (*building, "use.horizon", "use.hours")
+    return building if acquire.term in _RESERVED_S else (*building, "use.horizon")
 
 
 def _horizon(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> float:

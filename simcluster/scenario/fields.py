@@ -75,9 +75,11 @@ Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
 Number: TypeAlias = Annotated[float, quantity("count"), Field(ge=0)]
 Ratio: TypeAlias = Annotated[float, quantity("count"), Field(ge=1)]
 Fraction: TypeAlias = Annotated[float, quantity("fraction"), Field(ge=0, le=1)]
+Share: TypeAlias = Annotated[float, quantity("fraction"), Field(gt=0, le=1)]
 Rate: TypeAlias = Annotated[float, quantity("fraction"), Field(ge=0, lt=10)]  # yearly interest and the like
 Seconds: TypeAlias = Annotated[float, quantity("seconds"), Field(ge=0)]
 Duration: TypeAlias = Annotated[float, quantity("seconds", bare=False), Field(ge=0)]  # days or weeks? say so
+PositiveDuration: TypeAlias = Annotated[float, quantity("seconds", bare=False), Field(gt=0)]
 Bytes: TypeAlias = Annotated[float, quantity("bytes"), Field(ge=0)]
 BytesPerSecond: TypeAlias = Annotated[float, quantity("bytes_per_s"), Field(gt=0)]
 Watts: TypeAlias = Annotated[float, quantity("watts", bare=False), Field(ge=0)]

@@ -11,8 +11,10 @@ from simcluster.scenario.fields import (
     Duration,
     Fraction,
     Part,
+    PositiveDuration,
     Rate,
     Ratio,
+    Share,
     Usd,
     UsdPerGpu,
     UsdPerJoule,
@@ -34,7 +36,7 @@ class PurchasePrice(Part):
 class RentPrice(Part):
     """Price of a node or of a GPU's share of it, in USD per second."""
 
-    usd_per_s: Annotated[float, Field(ge=0)]
+    usd_per_s: Annotated[float, Field(gt=0)]
     per: Literal["node", "gpu"] = "node"
 
 
@@ -108,8 +110,8 @@ class Acquire(Part):
 class Use(Part):
     """For how long, and what share of the hours the machines work."""
 
-    horizon: Duration | None = None
-    hours: Fraction | None = None
+    horizon: PositiveDuration | None = None
+    hours: Share | None = None
 
 
 class Facility(Part):

@@ -13,11 +13,11 @@ from simcluster.scenario.fields import (
     ByShape,
     BytesPerSecond,
     Count,
-    Duration,
     Fraction,
     Name,
     Number,
     Part,
+    PositiveDuration,
     Ratio,
     Seconds,
 )
@@ -44,8 +44,8 @@ class Checkpoint(Part):
 class Spread(Part):
     """A skewed time by its median and 90th percentile."""
 
-    median: Duration
-    p90: Duration
+    median: PositiveDuration
+    p90: PositiveDuration
 
 
 class Incidents(Part):
@@ -58,7 +58,7 @@ class Incidents(Part):
 class FailureRates(Part):
     """Own observed rate instead of a catalogue entry."""
 
-    interruptions_per_node_day: Number
+    interruptions_per_node_day: Annotated[Number, Field(le=100)]
 
 
 class Failures(Part):

@@ -6,7 +6,6 @@ from simcluster.reports.layout import Page
 from simcluster.reports.outlook import outlook_table
 from simcluster.units import format_percent, format_power, format_seconds, format_usd
 
-
 PAGE = Page()
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simcluster.errors import InputError
 from simcluster.scenario import load_mapping, to_dict
 from simcluster.study import compare
 
@@ -145,6 +146,6 @@ def test_a_candidate_equals_itself(among):
     assert {"usd_per_million_tokens", "wall_days", "energy_per_token_j"} <= set(found.candidates[1].delta)
 
 
-@pytest.mark.xfail(strict=True, raises=(ZeroDivisionError, RuntimeWarning), reason="a rent of 0 USD divides by zero")
-def test_free_machines_win(among):
-    assert among(free=rented(0), paid=rented(2)).verdict.choice == "free"
+def test_free_machines_are_refused(among):
+    with pytest.raises(InputError, match=r"acquire\.rent\.price"):
+        among(free=rented(0), paid=rented(2))
