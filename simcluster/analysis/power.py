@@ -21,10 +21,7 @@ Floats = NDArray[np.float64]
 KWH_J = 3.6e6
 EXPOSED = ("data_parallel", "expert_context_parallel", "pipeline_messages", "tensor_parallel")
 WAITING = ("pipeline_imbalance", "pipeline_bubble")
-# Estimates of a node whose rating is known: highest training power over rating (8.4 of 10.2 kW, Latif et al. 2024);
-# the host's part of what the GPUs leave of it, fans having the rest. Without a rating: host and fans over GPU power.
-_RATING_USED, _HOST_PART, _HOST_OVER_GPUS, _FANS_OVER_GPUS = 0.824, 0.623, 0.26, 0.166
-_LOSSES = 1.06  # of power supplies
+_LOSSES = 1.06  # estimate: power in over power out of supplies and converters
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +102,6 @@ class Node:
     fan_w: Num
     losses: float = _LOSSES
     host_rest: float = 0.69
-
-    @classmethod
-    def of_rating(cls, gpus: int, gpu_max_w: float, rating_w: float = 0.0, *, liquid: bool = False) -> Node:
-        """Host and fans of a node of which only the rating is known (0: not even that); estimates.
-
-        Scaled from the H100 node, and within 7 % of the B200 node at full load.
-
-        >>> node = Node.of_rating(8, 700.0, 10_200.0)
-        >>> round(node.host_w, -1), round(node.fan_w, -1)
-        (1450.0, 930.0)
-        """
-        gpus_w = gpus * gpu_max_w
-        if rating_w <= 0:
-            return cls(gpus, _HOST_OVER_GPUS * gpus_w, 0.0 if liquid else _FANS_OVER_GPUS * gpus_w)
-        left = max(0.0, _RATING_USED * rating_w - _LOSSES * gpus_w)
-        host = left if liquid else _HOST_PART * left
-        return cls(gpus, host / _LOSSES, left - host)
 
     def power_w(self, gpu_w: Num, gpu_max_w: Num, host: float = 1.0) -> Num:
         """Watts of the node when each GPU draws `gpu_w`; `host` is the share of host_w, 0 to 1.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simcluster.analysis.power import EXPOSED
 from simcluster.analysis.uncertainty import ErrorTerm, spread
 from simcluster.analysis.waterfall import CAUSES, Waterfall
 from simcluster.operations.checkpoint import SavePath, SaveTime, asynchronous_save, synchronous_save
@@ -13,7 +14,6 @@ from simcluster.resolve import Resolved
 from simcluster.resolve.terms import RunTerms
 
 _BARRIER_S = 1.0  # estimate: all ranks agree that a checkpoint is whole
-_EXPOSED = ("data_parallel", "expert_context_parallel", "pipeline_messages", "tensor_parallel")
 
 
 def course_of_run(
@@ -29,7 +29,7 @@ def course_of_run(
     """
     layout, tokens = resolved.layout, resolved.scenario.training.tokens
     step_s = fall.total_s
-    exposed = sum(seconds for cause, seconds in zip(CAUSES, fall.seconds) if cause in _EXPOSED)
+    exposed = sum(seconds for cause, seconds in zip(CAUSES, fall.seconds) if cause in EXPOSED)
     slow_down = step_slow_down(resolved.cluster.nodes, 1.0 - exposed / step_s, terms.node_sigma, terms.slow_nodes)
     setup = RunSetup(
         step_s=step_s,

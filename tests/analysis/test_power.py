@@ -127,20 +127,6 @@ def test_own_activities_replace_the_priors():
     assert gpu_average_w(MIX, H100, louder) - gpu_average_w(MIX, H100) == pytest.approx(0.1 * 0.13 * 625)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "gpu_w", "rating_w", "full_w"), [(8, 700, 10_200, 8403), (8, 1000, 14_300, 12_618), (8, 1000, 0, 12_618)]
-)
-def test_node_of_a_rating(gpus, gpu_w, rating_w, full_w):
-    assert Node.of_rating(gpus, gpu_w, rating_w).power_w(gpu_w, gpu_w) == pytest.approx(full_w, rel=0.07)
-
-
-def test_liquid_cooling_has_no_fans():
-    node = Node.of_rating(72, 1200.0, 132_000.0, liquid=True)
-    assert node.fan_w == 0
-    assert node.power_w(1200.0, 1200.0) == pytest.approx(0.824 * 132_000)
-    assert Node.of_rating(8, 1000.0, liquid=True).fan_w == 0
-
-
 def waterfall(**seconds):
     return Waterfall(tuple(seconds.get(cause, 0.0) for cause in CAUSES))
 
