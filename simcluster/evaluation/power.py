@@ -53,11 +53,10 @@ class PowerResult:
 def power_of(resolved: Resolved, means: Means, times: StepTimes, fall: Waterfall, run: RunResult) -> PowerResult:
     """Power on the settled terms."""
     cluster, terms = resolved.cluster, means.power
-    chip = cluster.node.gpu
     phases = phase_seconds(fall, times.busy, float(times.optimizer.mean()))
     site = Site(cluster.nodes, means.run.spares, terms.network_w, terms.storage_w, terms.pue)
     node = Node(cluster.node.gpus, terms.host_w, terms.fans_w, terms.supply_factor)
-    report = power_report(phases, Gpu(chip.power_idle_w, chip.power_limit_w), node, site)
+    report = power_report(phases, Gpu(terms.gpu_idle_w, terms.gpu_limit_w), node, site)
     layout = resolved.layout
     tokens = layout.sequences * layout.sequence_length
     return PowerResult(

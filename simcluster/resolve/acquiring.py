@@ -20,6 +20,7 @@ from simcluster.scenario.money import Own, PurchasePrice, Rent, RentPrice
 from simcluster.scenario.operations import StorageSystem
 from simcluster.units import HOUR_S, YEAR_S
 
+_GPU_LIMIT_W = 700.0  # estimate: of an accelerator without a figure; those of data centres have 300 to 1,400
 _OWN, _FACILITY = "acquire.own", "facility"
 # Standard deviation of ln price by the kind of evidence. Estimates: quotes for one product differ by a few percent from
 # a list, prices put together from parts or read off a market by a fifth (rents of one GPU and term differ by more).
@@ -37,7 +38,12 @@ def power_terms(
     storage = storage_power_w(catalogue, storage_bytes)
     trail.assume("power.storage_w", storage.value, reason(storage))
     trail.assume("power.network_w", bill.network_w, "switches and optics of the bill of materials")
+    limit = node.gpu.power_limit_w or _GPU_LIMIT_W
+    if not node.gpu.power_limit_w:
+        trail.assume("power.gpu_limit_w", limit, f"estimate: nobody states the limit of {node.gpu.id}")
     return PowerTerms(
+        gpu_idle_w=min(node.gpu.power_idle_w, limit),
+        gpu_limit_w=limit,
         host_w=power.host.value,
         fans_w=power.fans.value,
         supply_factor=power.supply_factor.value,

@@ -58,8 +58,9 @@ class RunTerms:
 
 @dataclass(frozen=True, slots=True)
 class PowerTerms:
-    """Power of what is not a GPU, and of the building.
+    """Power of GPUs, of what is around them, and of the building.
 
+    gpu_idle_w, gpu_limit_w   of a GPU without a job and at its limit
     host_w, fans_w       of a node, before supply losses and at full load
     supply_factor        power in over power out of the supplies
     nameplate_w          rated power of a node
@@ -67,6 +68,8 @@ class PowerTerms:
     pue                  power of the facility over that of the machines
     """
 
+    gpu_idle_w: float
+    gpu_limit_w: float
     host_w: float
     fans_w: float
     supply_factor: float
