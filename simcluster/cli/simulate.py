@@ -14,11 +14,19 @@ from simcluster.cli.options import FORMATS, answer, answer_page, common, tell
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option("--what-if", "what_if", help="Apply one of the file's what-ifs.")
 @click.option("--candidate", help="One of the candidates of a study.")
+@click.option(
+    "--engine",
+    type=click.Choice(("auto", "max-plus", "des")),
+    default="auto",
+    show_default=True,
+    help="Engine of the step; des: event by event, exchanges share links as they meet; auto: max-plus.",
+)
 @common(FORMATS)
 def simulate(
     scenario: Path,
     what_if: str | None,
     candidate: str | None,
+    engine: str,
     format_: str,
     output: Path | None,
     sets: tuple[str, ...],
@@ -41,7 +49,7 @@ def simulate(
 
     started = time.perf_counter()
     loaded = load_one(scenario, sets, what_if, candidate)
-    evaluation = settled(loaded, Catalogue.load(hardware_db))
+    evaluation = settled(loaded, Catalogue.load(hardware_db), "des" if engine == "des" else "max-plus")
     tell(loaded.notes)
     if format_ in ("json", "csv"):
         record = evaluation_record(evaluation, None, seed)

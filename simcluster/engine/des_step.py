@@ -9,6 +9,7 @@ chunk (tensor, context, expert parallelism, shards of parameters) stays part of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,14 @@ def solve_step_des(
     """
     durations, lags = step_tables(plan, machine, times)
     return simulate(times.program.graph, durations, lags, wiring, changes)
+
+
+def timed_by_events(plan: StepPlan, machine: Machine, times: StepTimes) -> StepTimes:
+    """A solved step whose actual times are those of the event engine, with exchanges sharing each stage's links."""
+    found = solve_step_des(plan, machine, times, step_wiring(plan, machine, times))
+    total, ends = times.total.copy(), times.ends.copy()
+    total[0], ends[:, 0] = found.total, found.ends[: len(ends)]
+    return replace(times, total=total, ends=ends)
 
 
 def solve_replicas_des(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from simcluster.evaluation.cost import BreakEven, CostResult
-from simcluster.evaluation.evaluated import ENGINE, Evaluation, evaluate
+from simcluster.evaluation.evaluated import Engine, Evaluation, evaluate
 from simcluster.evaluation.power import PowerResult
 from simcluster.evaluation.step import StepResult
 
-__all__ = ["ENGINE", "BreakEven", "CostResult", "Evaluation", "PowerResult", "StepResult", "evaluate"]
+__all__ = ["BreakEven", "CostResult", "Engine", "Evaluation", "PowerResult", "StepResult", "evaluate"]

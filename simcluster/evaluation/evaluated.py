@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from simcluster.analysis.uncertainty import Band, ErrorTerm, band, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
@@ -27,15 +28,19 @@ from simcluster.shapes import Assumption
 from simcluster.timing.records import PEAK_OF
 from simcluster.workload.flops import AttentionFlops, StepFlops, step_flops
 
-ENGINE = "max-plus"
+Engine = Literal["max-plus", "des"]
 _SEED = 0  # of the draws behind the days of a run
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """A resolved scenario and what follows from it."""
+    """A resolved scenario and what follows from it.
+
+    engine   of the actual step; idealisations of the waterfall and their columns are max-plus
+    """
 
     resolved: Resolved
+    engine: Engine = "max-plus"
 
     def __repr__(self) -> str:
         return f"<Evaluation of {self.name}>"
@@ -48,7 +53,13 @@ class Evaluation:
     @cached_property
     def times(self) -> StepTimes:
         """The solved step."""
-        return solve_step(self.resolved.plan, self.resolved.machine)
+        plan, machine = self.resolved.plan, self.resolved.machine
+        times = solve_step(plan, machine)
+        if self.engine == "max-plus":
+            return times
+        from simcluster.engine.des_step import timed_by_events  # simpy is for those who ask for it
+
+        return timed_by_events(plan, machine, times)
 
     @cached_property
     def flops(self) -> StepFlops:
@@ -183,9 +194,11 @@ class Evaluation:
         return found.low_s, found.high_s
 
 
-def evaluate(loaded: Loaded, catalogue: Catalogue | None = None) -> Evaluation:
+def evaluate(loaded: Loaded, catalogue: Catalogue | None = None, engine: Engine = "max-plus") -> Evaluation:
     """Resolves and evaluates a scenario.
+
+    engine   "des" runs the actual step event by event, so that exchanges share links at the moment they meet
 
     Raises InputError if the scenario cannot be resolved; not fitting in memory is a result, not an error.
     """
-    return Evaluation(resolve(loaded, catalogue or Catalogue.load()))
+    return Evaluation(resolve(loaded, catalogue or Catalogue.load()), engine)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 import simcluster
-from simcluster.evaluation import ENGINE, CostResult, Evaluation, PowerResult
+from simcluster.evaluation import CostResult, Evaluation, PowerResult
 from simcluster.memory.report import MemoryReport
 from simcluster.reports.record_types import (
     BreakEvenRecord,
@@ -37,7 +37,7 @@ def evaluation_record(evaluation: Evaluation, seconds: float | None = None, seed
     record: SimulateRecord = {
         "schema_version": SCHEMA_VERSION,
         "scenario": to_dict(resolved.scenario),
-        "engine": ENGINE,
+        "engine": evaluation.engine,
         "assumptions": [{"path": a.path, "value": _plain(a.value), "why": a.why} for a in evaluation.assumptions],
         "not_modelled": list(evaluation.unmodelled),
         "step": cast("StepRecord", asdict(evaluation.step)),

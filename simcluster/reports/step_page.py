@@ -17,7 +17,7 @@ _NOTHING = 1e-9  # share of a step below which a difference of sums is rounding
 
 def simulate_blocks(evaluation: Evaluation, page: Page) -> list[Block]:
     """A step: what it comes to first, what it rests on last."""
-    legend = f"m measured, d datasheet, e estimate, {page.star} assumed. {GRADES_MEAN}"
+    legend = f"Engine: {evaluation.engine}. m measured, d datasheet, e estimate, {page.star} assumed. {GRADES_MEAN}"
     return [
         Words(headline(evaluation, page), "strong"),
         waterfall_table(evaluation, page),

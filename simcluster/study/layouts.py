@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simcluster.evaluation import Evaluation, evaluate
+from simcluster.evaluation import Engine, Evaluation, evaluate
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.planner import Plan, needs_plan, plan_layout
 from simcluster.resolve import Layout
@@ -14,9 +14,12 @@ from simcluster.scenario import Loaded, Origin, apply_changes
 from simcluster.shapes import Assumption
 
 
-def settled(loaded: Loaded, catalogue: Catalogue) -> Evaluation:
+def settled(loaded: Loaded, catalogue: Catalogue, engine: Engine = "max-plus") -> Evaluation:
     """Evaluation of a scenario, with the planner's layout where it states none; InputError as both raise it."""
-    found = _planned(plan_layout(loaded, catalogue)) if needs_plan(loaded) else evaluate(loaded, catalogue)
+    if needs_plan(loaded):
+        found = replace(_planned(plan_layout(loaded, catalogue)), engine=engine)
+    else:
+        found = evaluate(loaded, catalogue, engine)
     found.means  # noqa: B018 - so that unknown names and missing prices are told here, with those of other candidates
     return found
 
