@@ -6,8 +6,6 @@ The public names are loaded when they are first used, so that importing the pack
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +13,10 @@ if TYPE_CHECKING:
     from simcluster.errors import InputError, SimclusterError
     from simcluster.evaluation import Evaluation, evaluate
     from simcluster.hardware.catalogue import Catalogue
-    from simcluster.scenario import Loaded, Scenario, load, load_study
+    from simcluster.planner import Plan, plan_layout
+    from simcluster.scenario import Scenario, load, load_study
     from simcluster.study import Comparison
+    from simcluster.study.designs import compare
 
 __version__ = "0.1.0"
 
@@ -27,6 +27,7 @@ _HOME = {
     "evaluate": "simcluster.evaluation",
     "Evaluation": "simcluster.evaluation",
     "Comparison": "simcluster.study",
+    "compare": "simcluster.study.designs",
     "Catalogue": "simcluster.hardware.catalogue",
     "Plan": "simcluster.planner",
     "plan_layout": "simcluster.planner",
@@ -48,56 +49,6 @@ __all__ = [
     "load_study",
     "plan_layout",
 ]
-
-
-def compare(*designs: Any, catalogue: Catalogue | None = None, seed: int = 0) -> Comparison:
-    r"""Compares designs with the first of them, under the same draws.
-
-    designs    loaded scenarios, a loaded study, paths of either; also one list of them, pairs of name and scenario, or
-               a mapping from names to scenarios
-    catalogue  the shipped one if None
-    seed       of the draws behind intervals
-
-    Raises InputError with every problem of every design, UsageError for fewer than two.
-
-    >>> from simcluster.scenario import load_text
-    >>> job = load_text("model: llama-7b\ncluster: {node: dgx-h100, nodes: 1}").set("training.parallelism={tp: 2}")
-    >>> [one.name for one in compare({"two": job, "four": job.set("training.parallelism.tp=4")}).candidates]
-    ['two', 'four']
-    """
-    from simcluster.errors import UsageError
-    from simcluster.study import compare as compare_named
-
-    found = [pair for design in designs for pair in _named(design)]
-    if len(found) < 2:
-        raise UsageError(f"compare needs two designs or more, got {len(found)}")
-    seen: Counter[str] = Counter()
-    named = []
-    for name, loaded in found:
-        seen[name] += 1
-        named.append((f"{name} ({seen[name]})" if seen[name] > 1 else name, loaded))
-    return compare_named(named, catalogue, seed)
-
-
-def _named(design: Any) -> Iterator[tuple[str, Loaded]]:
-    """Scenarios with their names, of whatever stands for some."""
-    from simcluster.scenario import Loaded, LoadedStudy, load_study
-
-    if isinstance(design, Loaded):
-        yield design.name, design
-    elif isinstance(design, LoadedStudy):
-        yield from design.candidates
-    elif isinstance(design, Mapping):
-        yield from design.items()
-    elif (
-        isinstance(design, tuple) and len(design) == 2 and isinstance(design[1], Loaded) and isinstance(design[0], str)
-    ):
-        yield design[0], design[1]
-    elif isinstance(design, (list, tuple)):
-        for one in design:
-            yield from _named(one)
-    else:
-        yield from load_study(design).candidates
 
 
 def __getattr__(name: str) -> Any:

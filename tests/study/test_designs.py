@@ -9,7 +9,7 @@ import pytest
 from simcluster import compare, load, load_study
 from simcluster.errors import InputError, UsageError
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 JOB = EXAMPLES / "llama-1-33b-64xh100.yaml"
 STUDY = EXAMPLES / "llama-1-33b-64xh100-fabrics.yaml"
 NAME = "llama-1-33b-64xh100"
