@@ -48,13 +48,20 @@ def course_of_run(
     return run(setup, seed)
 
 
+def run_error_terms(terms: RunTerms, found: RunResult) -> tuple[ErrorTerm, ...]:
+    """What wall time and cost of a run rest on beside the steps: how often it is interrupted."""
+    if not terms.rate_sigma or not found.rate_share:
+        return ()
+    return (ErrorTerm(f"failures:{terms.rates_of}", found.rate_share, terms.rate_sigma),)
+
+
 def save_time(resolved: Resolved, terms: RunTerms) -> SaveTime:
     """How long a checkpoint blocks the steps, and how long it is on its way after that."""
     path = SavePath(
         writers=resolved.cluster.gpus,
         nodes=resolved.cluster.nodes,
         copy_bytes_per_s=terms.copy_bytes_per_s,
-        storage_bytes_per_s=terms.write_bytes_per_s,
+        storage_bytes_per_s=terms.storage.write_bytes_per_s,
         nic_bytes_per_s=terms.node_bytes_per_s,
         serialise_bytes_per_s=terms.serialise_bytes_per_s,
         barrier_s=_BARRIER_S,
@@ -62,4 +69,4 @@ def save_time(resolved: Resolved, terms: RunTerms) -> SaveTime:
     if not terms.asynchronous:
         return synchronous_save(terms.checkpoint_bytes, path)
     saved = asynchronous_save(terms.checkpoint_bytes, path)
-    return replace(saved, blocking_s=saved.blocking_s + terms.pause_s)
+    return replace(saved, blocking_s=max(float(saved.blocking_s), terms.pause_s))  # the pause holds a copy

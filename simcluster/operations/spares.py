@@ -1,4 +1,4 @@
-"""Nodes in repair, spares that cover them, the wait for a node, and running on fewer nodes instead."""
+"""Nodes in repair, spares that cover them, the wait for a node."""
 
 from __future__ import annotations
 
@@ -22,25 +22,6 @@ def mean_down(nodes: Num, failures_per_node_s: Num, repair_s: Num) -> Num:
     return plain(np.multiply(nodes, np.multiply(failures_per_node_s, repair_s)))
 
 
-def spares_needed(mean: Num, quantile: float = 0.99) -> Num:
-    """Smallest number of spares that covers the nodes in repair with that probability.
-
-    mean [nodes, >= 0] from `mean_down`; quantile in (0, 1), else ValueError.
-
-    >>> spares_needed(23.28), spares_needed(0.364, 0.9)
-    (35.0, 1.0)
-    """
-    from scipy.special import pdtr, pdtrik  # slow to import
-
-    if not 0 < quantile < 1:
-        raise ValueError(f"quantile {quantile} should lie between 0 and 1")
-    safe = np.maximum(np.asarray(mean, dtype=float), 1e-12)
-    near = np.maximum(np.ceil(np.nan_to_num(pdtrik(quantile, safe))) - 1, 0)
-    for _ in range(3):  # the inverse is real-valued and rounded: step up to the first count that covers
-        near = near + (pdtr(near, safe) < quantile)
-    return plain(near)
-
-
 def short_probability(mean: Num, spares: Num) -> Num:
     """Probability that a failing node of a running job finds every spare in repair already (Erlang's B).
 
@@ -58,6 +39,25 @@ def short_probability(mean: Num, spares: Num) -> Num:
     return plain(np.exp(xlogy(count, load) - load - gammaln(count + 1.0)) / pdtr(count, load))
 
 
+def spares_needed(mean: Num, short: float = 0.05) -> Num:
+    """Smallest number of spares with which at most that share of failing nodes finds none.
+
+    mean [nodes, >= 0] from `mean_down`; short in (0, 1), else ValueError.
+
+    >>> spares_needed(23.28), spares_needed(0.364, 0.01)
+    (29.0, 3.0)
+    """
+    if not 0 < short < 1:
+        raise ValueError(f"share {short} should lie between 0 and 1")
+    load = np.asarray(mean, dtype=float)
+    blocked, spares = np.where(load > 0, 1.0, 0.0), np.zeros_like(load)
+    while np.any(blocked > short):  # B(s) = a B(s-1) / (s + a B(s-1)), and falls with s
+        count = spares + 1.0
+        fewer = load * blocked / (count + load * blocked)
+        spares, blocked = np.where(blocked > short, count, spares), np.where(blocked > short, fewer, blocked)
+    return plain(spares)
+
+
 def node_wait_s(mean: Num, spares: Num, repair_s: Num, swap_s: Num = SWAP_S) -> Num:
     """Expected seconds until a failed node is replaced: the swap, and a repair where no spare is left.
 
@@ -68,25 +68,3 @@ def node_wait_s(mean: Num, spares: Num, repair_s: Num, swap_s: Num = SWAP_S) -> 
     """
     first_repair = np.divide(repair_s, np.add(spares, 1.0))
     return plain(np.add(swap_s, short_probability(mean, spares) * first_repair))
-
-
-def shrink_loss(mean: Num, replicas: Num, failures_per_s: Num = 0.0, reconfigure_s: Num = 0.0) -> Num:
-    """Share of throughput lost where the job drops the replica of a node in repair and runs on.
-
-    mean / replicas: each node in repair takes one replica (an upper bound where two hit the same one), plus two changes
-    of the job for each failure. replicas [>= 1] are data-parallel copies, failures_per_s [1/s] those of the whole job.
-
-    >>> round(shrink_loss(0.364, 8), 4)
-    0.0455
-    """
-    changes = 2.0 * np.multiply(failures_per_s, reconfigure_s)
-    return plain(np.minimum(np.divide(mean, replicas) + changes, 1.0))
-
-
-def spare_share(nodes: Num, spares: Num) -> Num:
-    """Share of all nodes that spares take: what they cost while nothing is in repair.
-
-    >>> round(spare_share(32, 2), 3), round(spare_share(32, 1), 3)
-    (0.059, 0.03)
-    """
-    return plain(np.divide(spares, np.add(nodes, spares)))

@@ -36,15 +36,15 @@ _IDLE_VALUES = (
     "cluster.node.host",
     "cluster.node.ram",
     "cluster.node.nvme",
-    "cluster.fabric.rails",
-    "cluster.fabric.tiers",
-    "cluster.fabric.switch",
     "cluster.fabric.routing",
     "cluster.fabric.storage",
     "training.software.torch",
     "training.software.cuda",
     "training.software.backend",
 )
+
+
+_STEP_BLIND = ("cluster.fabric.rails", "cluster.fabric.tiers", "cluster.fabric.switch")  # price and power follow them
 
 
 def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
@@ -69,7 +69,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         trail.stop()
     assert arch is not None
     assert cluster is not None
-    means = _means(loaded, arch, cluster, catalogue, trail)
+    means = _means(loaded, arch, cluster, family, catalogue, trail)
     layout = resolve_layout(scenario, arch, cluster.gpus, cluster.node.gpus, family, trail)
     profile = look_up_profile(loaded, cluster.node.gpu, trail)
     _check_tokens(scenario, layout, trail)
@@ -108,13 +108,18 @@ def _check_tokens(scenario: Scenario, layout: Layout | None, trail: Trail) -> No
 
 
 def _means(
-    loaded: Loaded, arch: Architecture, cluster: Cluster, catalogue: Catalogue, trail: Trail
+    loaded: Loaded,
+    arch: Architecture,
+    cluster: Cluster,
+    family: SoftwareFamily,
+    catalogue: Catalogue,
+    trail: Trail,
 ) -> Callable[[], Means]:
     """Settles what running and paying depends on when it is asked for.
 
     At once if the scenario says anything of it, so that its problems are told with all others.
     """
-    settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, catalogue))
+    settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, family, catalogue))
     stated = {path.split(".")[0] for path, origin in loaded.origins.items() if origin.kind != "default"}
     if not stated.isdisjoint(MEANS_BLOCKS):
         try:
@@ -177,4 +182,5 @@ def _unmodelled_software(
 def _unmodelled(loaded: Loaded) -> tuple[str, ...]:
     """What the user stated and nothing computes yet."""
     stated = {path for path, origin in loaded.origins.items() if origin.kind != "default"}
-    return tuple(one for one in _IDLE_VALUES if one in stated)
+    blind = (f"{one} in the step" for one in _STEP_BLIND if one in stated)
+    return (*(one for one in _IDLE_VALUES if one in stated), *blind)

@@ -11,10 +11,12 @@ from simcluster.scenario import load_mapping, to_dict
 from simcluster.study import compare
 
 OWN = ["acquire=own"]
+LISTED = ["acquire.rent={term: 1y, storage: 0 USD/month}"]
 
 
 def rented(usd, term="on-demand"):
-    return [f"acquire.rent.term={term}", f"acquire.rent.price={usd} USD/GPU-h"]
+    """A rent of GPUs alone."""
+    return [f"acquire.rent.term={term}", f"acquire.rent.price={usd} USD/GPU-h", "acquire.rent.storage=0 USD/month"]
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +68,14 @@ def test_the_same_price_is_alike(among):
 
 def test_a_list_price_leaves_doubt_and_asks_for_a_quote(among):
     """Both machines are the same; what is not known is the price."""
-    priced = usd(among(a=rented(1.0), b=["acquire=1y"]), "b") / usd(among(a=rented(1.0), b=["acquire=1y"]), "a")
-    verdict = among(quote=rented(0.97 * priced), list=["acquire=1y"]).verdict
+    priced = usd(among(a=rented(1.0), b=LISTED), "b") / usd(among(a=rented(1.0), b=LISTED), "a")
+    verdict = among(quote=rented(0.97 * priced), list=LISTED).verdict
     assert verdict.choice is None
     assert verdict.sentence.startswith("No clear winner")
-    assert any("quotes (1y of a100-80gb-sxm)" in text for text in verdict.settle_with)
+    assert any(
+        "quotes (1y of what is market of a100-80gb-sxm" in text or "quotes (market of a100-80gb-sxm, 1y)" in text
+        for text in verdict.settle_with
+    )
 
 
 def test_what_does_not_fit_cannot_win(among):
