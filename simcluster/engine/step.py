@@ -5,16 +5,19 @@ Columns of the step are idealisations in the order of `STEP_COLUMNS`; each keeps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simcluster.engine.block import COLUMNS, BlockTimes, solve_block
-from simcluster.engine.chunk import NEVER, ChunkTimes, WireTimes, solve_chunk
+from simcluster.engine.block import COLUMNS, BlockTimes
+from simcluster.engine.block_kinds import BlockStore, kind_times
+from simcluster.engine.chunk import CHUNK_COLUMNS, NEVER, ChunkTimes, WireTimes, solve_chunk
 from simcluster.engine.maxplus import solve
+from simcluster.engine.period import step_time
 from simcluster.parallel.mesh import group_shape, stage_pair
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape
 from simcluster.program.compression import wire
@@ -22,18 +25,31 @@ from simcluster.program.plan import (
     Bucket,
     StepPlan,
     block_names,
-    block_ops,
     buckets,
     chunk_shape,
+    end_stages,
     message_bytes,
     stage_experts,
     stage_parameters,
     step_shape,
 )
-from simcluster.program.pricing import CLASSES, Machine, price
+from simcluster.program.pricing import CLASSES, Machine
+from simcluster.program.sizes import sized
 from simcluster.program.step import POSITIONS, StepProgram, step_program
+from simcluster.program.step_rows import PAIR
 from simcluster.shapes import CollectiveKind, Estimate, GroupShape
 from simcluster.timing.streaming import streaming_time
+
+__all__ = [
+    "EVIDENCE",
+    "EVIDENCE_ROW",
+    "STEP_COLUMNS",
+    "BlockStore",
+    "ChunkKey",
+    "StepTimes",
+    "sized_step_s",
+    "solve_step",
+]
 
 Floats = NDArray[np.float64]
 
@@ -43,8 +59,7 @@ STEP_COLUMNS = ("actual", "no_data_parallel", "no_expert_context", "no_messages"
 # For each of them the chunk column that gives its chunk times.
 _CHUNK_COLUMN = (0, 1, 2, 2, 2)
 
-ChunkKey = tuple[bool, tuple[str, ...], ChunkShape]
-BlockStore = dict[tuple[object, ...], BlockTimes]  # by all that a plan tells about a block
+ChunkKey = tuple[int, tuple[str, ...], ChunkShape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +68,8 @@ class StepTimes:
 
     total          (STEP_COLUMNS,) step time under each idealisation
     ends           (tasks, STEP_COLUMNS) end of every task
-    chunks         chunk times by (backward, blocks, shape)
-    blocks         block times by (backward, block)
+    chunks         chunk times by (kind, blocks, shape), kinds as in `parallel.schedules.order`
+    blocks         block times by (kind, block); weight and input gradients apart only where the schedule splits them
     compute        (stages, block COLUMNS but the first) time that each stage spends in chunks over the whole step
     optimizer      (stages,) time of the optimizer
     reduce_s, gather_s   (stages,) whole time of gradient reduction and parameter gathers
@@ -65,7 +80,7 @@ class StepTimes:
     total: Floats
     ends: Floats
     chunks: Mapping[ChunkKey, ChunkTimes]
-    blocks: Mapping[tuple[bool, str], BlockTimes]
+    blocks: Mapping[tuple[int, str], BlockTimes]
     compute: Floats
     optimizer: Floats
     reduce_s: Floats
@@ -82,19 +97,19 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
     chunks = {chunk for stage in plan.contents for chunk in stage}
     names = {name for chunk in chunks for name in block_names(plan, chunk)}
     store = {} if solved is None else solved
+    program = step_program(step_shape(plan))
     blocks = {
-        (backward, block): _block(plan, machine, block, backward, store)
-        for backward in (False, True)
+        (kind, block): kind_times(plan, machine, block, kind, store)
+        for kind in range(program.kinds)
         for block in sorted(names)
     }
-    program = step_program(step_shape(plan))
     tables = _Tables(plan, machine, program, blocks)
     tables.fill()
     ends = solve(program.graph, tables.durations, tables.lags)
     busy, evidence = _evidence(plan, blocks, tables)
     return StepTimes(
         program=program,
-        total=ends.max(axis=0),
+        total=step_time(program, ends, tables.durations[program.graph.duration], tables.lags),
         ends=ends,
         chunks=tables.chunks,
         blocks=blocks,
@@ -107,27 +122,30 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
     )
 
 
-def _block(plan: StepPlan, machine: Machine, block: str, backward: bool, store: BlockStore) -> BlockTimes:
-    """Times of one block, from the store if they are there."""
-    again = plan.recompute if backward else None
-    job = (plan.arch, plan.batch, plan.layer, plan.exchange, plan.padded_vocab, plan.widening)
-    key = (block, backward, again, *job)
-    if key not in store:
-        ops = block_ops(plan, block, backward)
-        store[key] = solve_block(ops, price(ops, machine))
-    return store[key]
+def sized_step_s(plan: StepPlan, machine: Machine, times: StepTimes, sizes: Sequence[float]) -> float:
+    """Time [s] of a step whose micro-batch k is `sizes[k]` times as large as the plan's.
+
+    `times` is what `solve_step(plan, machine)` gave; see `simcluster.program.sizes` for what grows, and ValueError.
+    """
+    program = times.program
+    tables = _Tables(plan, machine, program, times.blocks)
+    tables.fill()
+    one = sized(program, tables.durations[:, :1], tables.lags[:, :1], sizes)
+    ends = solve(one.graph, one.durations, one.lags)
+    return float(step_time(program, ends, one.durations, tables.lags[:, :1])[0])
 
 
 class _Tables:
     """Fills the duration and lag tables of a step program."""
 
     def __init__(
-        self, plan: StepPlan, machine: Machine, program: StepProgram, blocks: Mapping[tuple[bool, str], BlockTimes]
+        self, plan: StepPlan, machine: Machine, program: StepProgram, blocks: Mapping[tuple[int, str], BlockTimes]
     ) -> None:
         self.plan, self.machine, self.program, self.blocks = plan, machine, program, blocks
         columns = len(STEP_COLUMNS)
         self.durations = np.zeros((program.duration_rows, columns))
         self.lags = np.zeros((program.lag_rows, columns))
+        self.runs = np.bincount(program.virtual_stage[program.kind == FORWARD], minlength=program.parts)
         self.virtual = [plan.contents[part % plan.mesh.pp][part // plan.mesh.pp] for part in range(program.parts)]
         self.reduce_s, self.gather_s = np.zeros(plan.mesh.pp), np.zeros(plan.mesh.pp)
         self.optimizer = self._optimizer()
@@ -145,14 +163,15 @@ class _Tables:
         self._gathers()
         self._tail()
 
-    def chunk(self, contents: ChunkContents, backward: bool, position: int) -> ChunkTimes:
+    def chunk(self, contents: ChunkContents, kind: int, position: int) -> ChunkTimes:
         """Times of a chunk, solved once for each distinct one."""
+        backward = kind != FORWARD
         names = self.names.get((contents, backward)) or block_names(self.plan, contents, backward)
         self.names[contents, backward] = names
         shape = chunk_shape(self.plan, len(names), backward, position)
-        key = (backward, names, shape)
+        key = (kind, names, shape)
         if key not in self.chunks:
-            blocks = [self.blocks[backward, name] for name in names]
+            blocks = [self.blocks[kind, name] for name in names]
             self.chunks[key] = solve_chunk(blocks, shape, self._traffic(names, shape))
         return self.chunks[key]
 
@@ -188,17 +207,35 @@ class _Tables:
 
     def _chunks(self) -> None:
         program, columns = self.program, list(_CHUNK_COLUMN)
-        for backward in (False, True):
+        for kind in range(program.kinds):
             for position in range(POSITIONS):
-                times = [self.chunk(contents, backward, position) for contents in self.virtual]
+                times = [self.chunk(contents, kind, position) for contents in self.virtual]
                 seconds = np.array([one.duration for one in times])
                 balanced = seconds[:, columns[-1]].mean()
                 for part, one in enumerate(times):
-                    row = program.chunk_row(int(backward), part, position)
+                    row = program.chunk_row(kind, part, position)
                     self.durations[row] = one.duration[columns]
                     self.durations[row, -1] = balanced
                     if self.program.shape.wires:
                         self._wire(one, row)
+        if program.shape.two_way:
+            self._pairs()
+
+    def _pairs(self) -> None:
+        """Forward of one direction beside backward of the other: exchanges of each hide behind computing of both."""
+        program, pp = self.program, self.plan.mesh.pp
+        bare = CHUNK_COLUMNS.index("no_expert_context")
+        for part in range(program.parts):
+            other = (part + pp) % program.parts
+            one, back = (self.chunk(self.virtual[p], k, 1).duration for p, k in ((part, FORWARD), (other, BACKWARD)))
+            computing = one[bare] + back[bare]
+            moving = np.maximum(one - one[bare], 0.0) + np.maximum(back - back[bare], 0.0)
+            both = np.maximum.reduce([one, back, np.full_like(one, computing), moving])
+            for position in range(POSITIONS):
+                row = program.chunk_row(PAIR, part, position)
+                self.durations[row] = both[list(_CHUNK_COLUMN)]
+                rows = (program.chunk_row(FORWARD, part, position), program.chunk_row(BACKWARD, other, position))
+                self.durations[row, -1] = self.durations[rows, -1].sum()
 
     def _wire(self, times: ChunkTimes, row: int) -> None:
         """Rows of a chunk's wires; only the first column has traffic."""
@@ -225,7 +262,7 @@ class _Tables:
             return 0.0, 0.0
         message = self.machine.transfer("sendrecv", message_bytes(plan), pair)
         sent = float(message.seconds)
-        self.message_evidence.append((sent * plan.micro_batches, float(message.grade), float(message.sigma)))
+        self.message_evidence.append((sent * float(self.runs[part]), float(message.grade), float(message.sigma)))
         if not plan.pipeline.scatter or plan.layer.sequence_parallel or plan.mesh.tp == 1:
             return sent, 0.0
         whole = message_bytes(plan) * plan.mesh.tp
@@ -233,18 +270,20 @@ class _Tables:
 
     def _messages(self) -> None:
         """A receiver waits for message and gather; a sender that blocks, or whose wire is busy, for the message."""
-        parts = self.program.parts
-        for kind, step in ((0, 1), (1, -1)):
-            for part in range(parts):
-                target = part + step
-                if not 0 <= target < parts:
+        program = self.program
+        for kind in (FORWARD, BACKWARD):
+            senders = (kind, INPUT) if kind == BACKWARD and program.shape.split else (kind,)
+            for part in range(program.parts):
+                target = program.receiver(kind, part)
+                if target < 0:
                     continue
                 sent, gathered = self._message_s(part, target)
-                self.lags[self.program.message_lag(kind, target), :3] = sent + gathered
-                chunk = self.chunk(self.virtual[part], bool(kind), 1).duration[0]
-                wire_busy = max(0.0, sent - chunk)  # the next result cannot leave before this one has left
-                held = wire_busy if self.plan.pipeline.overlap_messages else sent
-                self.lags[self.program.own_lag(kind, part), :3] = held
+                self.lags[program.message_lag(kind, target), :3] = sent + gathered
+                for sender in senders:
+                    chunk = self.chunk(self.virtual[part], sender, 1).duration[0]
+                    wire_busy = max(0.0, sent - chunk)  # the next result cannot leave before this one has left
+                    held = wire_busy if self.plan.pipeline.overlap_messages else sent
+                    self.lags[program.own_lag(sender, part), :3] = held
 
     def _priced(self, kind: CollectiveKind, size: float, group: GroupShape) -> float:
         key = (kind, size, group)
@@ -279,7 +318,7 @@ class _Tables:
             seconds = self._reduced(bucket.parameters, data.group) + self._reduced(bucket.experts, data.expert_group)
             self.durations[self.program.bucket_base + row, 0] = seconds
             self.reduce_s[stage] += seconds
-            times = self.chunk(contents, True, 2)
+            times = self.chunk(contents, self.program.gradient_kind[chunk * self.plan.mesh.pp + stage], 2)
             release = times.ends[bucket.last, 0] - times.duration[0]
             self.lags[self.program.release_base + row] = release
 
@@ -293,7 +332,7 @@ class _Tables:
             seconds += self._priced(data.gather_kind, bucket.experts * data.parameter_bytes, data.expert_group)
             self.durations[self.program.gather_base + row, 0] = seconds
             self.gather_s[stage] += seconds
-            needed = self.chunk(contents, False, 0 if self.plan.micro_batches > 1 else 2).starts[bucket.first, 0]
+            needed = self.chunk(contents, FORWARD, 0 if self.plan.micro_batches > 1 else 2).starts[bucket.first, 0]
             self.lags[self.program.need_base + row] = -needed
 
     def _optimizer(self) -> Estimate:
@@ -308,9 +347,10 @@ class _Tables:
     def _tail(self) -> None:
         plan, network = self.plan, self.machine.network
         world = group_shape(plan.mesh.world, 1, plan.mesh.world, network.domain_gpus, network.gpus_per_node)
-        self.durations[self.program.barrier_row, 0] = self._priced("all_reduce", 4.0, world)
+        if not self.program.shape.rolling:  # there nobody waits for it
+            self.durations[self.program.barrier_row, 0] = self._priced("all_reduce", 4.0, world)
         if plan.tied_exchange:
-            pair = stage_pair(plan.mesh, 0, plan.mesh.pp - 1, network.domain_gpus, network.gpus_per_node)
+            pair = stage_pair(plan.mesh, *end_stages(plan), network.domain_gpus, network.gpus_per_node)
             shared = plan.padded_vocab * plan.arch.hidden / plan.mesh.tp * plan.data.gradient_bytes
             tied = self._priced("all_reduce", shared, GroupShape(2, pair.domains, pair.sharers))
             self.durations[self.program.barrier_row + 1, 0] = tied
@@ -321,21 +361,22 @@ class _Tables:
         """Seconds that each stage spends in its chunks, by block column from the second on: (stages, 4)."""
         total = np.zeros((self.plan.mesh.pp, len(COLUMNS) - 1))
         for part, contents in enumerate(self.virtual):
-            both = self.chunk(contents, False, 1).duration + self.chunk(contents, True, 1).duration
-            total[part % self.plan.mesh.pp] += both[2:] * self.plan.micro_batches
+            both = self.chunk(contents, FORWARD, 1).duration + self.chunk(contents, BACKWARD, 1).duration
+            total[part % self.plan.mesh.pp] += both[2:] * self.runs[part]
         return total
 
 
-def _evidence(plan: StepPlan, blocks: Mapping[tuple[bool, str], BlockTimes], tables: _Tables) -> tuple[Floats, Floats]:
+def _evidence(plan: StepPlan, blocks: Mapping[tuple[int, str], BlockTimes], tables: _Tables) -> tuple[Floats, Floats]:
     """Busy seconds of an average stage by EVIDENCE, with busy-weighted grade and sigma."""
     classes = len(CLASSES)
     busy, weighted = np.zeros(len(EVIDENCE)), np.zeros((len(EVIDENCE), 2))
-    for stage in plan.contents:
-        for chunk in stage:
-            for name in block_names(plan, chunk):
-                for backward in (False, True):
-                    times = blocks[backward, name]
-                    spent = times.busy * plan.micro_batches / plan.mesh.pp
+    for stage, held in enumerate(plan.contents):
+        for number, contents in enumerate(held):
+            runs = tables.runs[number * plan.mesh.pp + stage]
+            for name in block_names(plan, contents):
+                for kind in (FORWARD, BACKWARD):
+                    times = blocks[kind, name]
+                    spent = times.busy * runs / plan.mesh.pp
                     busy[:classes] += spent
                     weighted[:classes] += spent[:, None] * times.evidence
     for name, found in (("data_parallel", tables.data_evidence), ("messages", tables.message_evidence)):
