@@ -83,7 +83,7 @@ def _dualpipe_by_phases(pp, m, stage):
     drain = ["B1", "B0"] * (q + 1)
     plan += drain[: q + 1] + [word.lower() for word in drain[q + 1 :]]
     plan += ["W", "b0"] * (half - q - 1) + ["W"] * (q + 1)
-    counts, waiting, words = {}, [], []
+    counts, waiting = {}, []
 
     def one(word):
         if word == "W":
@@ -96,9 +96,7 @@ def _dualpipe_by_phases(pp, m, stage):
             waiting.append(micro)
         return f"{kind}{micro}"
 
-    for word in plan:
-        words.append("&".join(one(part) for part in word.split("&")))
-    return " ".join(words)
+    return " ".join("&".join(one(part) for part in word.split("&")) for word in plan)
 
 
 @pytest.mark.parametrize(("pp", "m"), [(2, 4), (4, 8), (4, 12), (8, 16), (8, 20)])

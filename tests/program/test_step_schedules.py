@@ -122,7 +122,9 @@ def test_overlapped_pairs_shorten_dualpipe(half, forward, inputs, weights, share
 def test_breadth_first_divides_the_bubble_as_depth_first_does(pp, groups, v, forward, backward):
     m = pp * groups
     found = makespan("breadth-first", pp, m, v, forward, backward, 0.0)
-    assert found == pytest.approx(m * (forward + backward) + breadth_first.bubble_s(pp, forward, backward, v), rel=1e-12)
+    assert found == pytest.approx(
+        m * (forward + backward) + breadth_first.bubble_s(pp, forward, backward, v), rel=1e-12
+    )
     assert found == pytest.approx(makespan("1f1b", pp, m, v, forward, backward, 0.0), rel=1e-12)
 
 
