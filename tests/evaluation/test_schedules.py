@@ -55,7 +55,7 @@ def test_input_and_weight_gradients_are_the_backward(jobs):
 
 
 def test_stages_may_hold_the_embedding_or_the_head_alone(run):
-    """Named layers, embedding and head: a stage that holds the head alone is short of layers, and the step is longer."""
+    """Named layers, embedding and head: the head alone makes a longer step."""
     plain = run({"training": {"parallelism": {"tp": 2, "pp": 4, "stages": [4, 4, 4, 4]}}})
     ends = [5, 5, 6, {"layers": 0, "head": True}]
     alone = run({"training": {"parallelism": {"tp": 2, "pp": 4, "stages": ends}}})
