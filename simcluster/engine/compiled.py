@@ -44,7 +44,7 @@ def compiled_kernel() -> Kernel:
     return kernel
 
 
-def _solve(  # noqa: C901 (loops that a compiler reads, not calls)
+def _solve(
     pointer: Any,
     source: Any,
     lag: Any,

@@ -171,7 +171,9 @@ class _Writer:
                 floor = max(floor, shared)
                 continue
             above |= source != SOURCE and not differs and shared >= 0.0
-            wait = self._wait(source, self.lags[lag] if differs else shared, self.waits if latest is None else self.spare)
+            wait = self._wait(
+                source, self.lags[lag] if differs else shared, self.waits if latest is None else self.spare
+            )
             if latest is None:
                 latest = wait
             else:
