@@ -17,7 +17,8 @@ from simcluster.engine.block import BlockTimes
 from simcluster.engine.compiled import kernel_for
 from simcluster.engine.maxplus import distinct, last_tasks, makespan, solve
 from simcluster.engine.rows import BLOCK, RowSolver
-from simcluster.engine.step import StepTimes, _Tables
+from simcluster.engine.step import StepTimes
+from simcluster.engine.step_tables import StepTables
 from simcluster.program.graph import NO_LAG, SOURCE, Ints, TaskGraph, graph_from_edges
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
@@ -168,12 +169,12 @@ def _grown(into: Floats, base: float, growth: float, excess: Floats) -> None:
     np.add(into, base, out=into)
 
 
-def _tables(plan: StepPlan, machine: Machine, times: StepTimes, pace: float) -> _Tables:
+def _tables(plan: StepPlan, machine: Machine, times: StepTimes, pace: float) -> StepTables:
     """Tables of the step with every block's computing at a pace."""
-    blocks: Mapping[tuple[bool, str], BlockTimes] = times.blocks
+    blocks: Mapping[tuple[int, str], BlockTimes] = times.blocks
     if pace != 1.0:
         blocks = {key: _slowed(block, pace - 1.0) for key, block in times.blocks.items()}
-    tables = _Tables(plan, machine, times.program, blocks)
+    tables = StepTables(plan, machine, times.program, blocks)
     tables.fill()
     return tables
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from simcluster.errors import InputError, Mark, Problem
 
+MAX_BYTES = 16 * 2**20  # half a million nodes
 _COLUMNS = ("node", "factor")
 
 
@@ -41,9 +42,14 @@ def read_speeds(path: str | Path) -> MeasuredSpeeds:
     """
     file = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        with open(path, "rb") as handle:
+            raw = handle.read(MAX_BYTES + 1)
+        text = raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(Problem(f"cannot read the speeds: {error}", "give a CSV", Mark(file))) from error
+    if len(raw) > MAX_BYTES:
+        message = f"more than {MAX_BYTES // 2**20} MiB"
+        raise InputError(Problem(message, "a row of a node takes some 20 bytes; give one for each node", Mark(file)))
     rows = csv.reader(text.splitlines())
     header = [name.strip().lower() for name in next(rows, [])]
     if missing := [name for name in _COLUMNS if name not in header]:
