@@ -90,7 +90,6 @@ def test_hardware_that_changes_nothing_is_named(settle):
     assert set(detailed.unmodelled) == {
         *(f"cluster.node.{key}" for key in ("host", "ram", "nvme")),
         *(f"cluster.fabric.{key}" for key in ("routing", "storage")),
-        *(f"cluster.fabric.{key} in the step" for key in ("rails", "tiers", "switch")),
     }
     assert Evaluation(detailed).step == Evaluation(plain).step
     assert Evaluation(detailed).memory == Evaluation(plain).memory
