@@ -1,18 +1,15 @@
-"""Times stragglers at the size of Llama 3 405B: 16 stages, 128 replicas, 128 micro-batches, every node of its own speed.
+"""Times stragglers at the size of Llama 3 405B: 16 stages, 128 replicas, 128 micro-batches, each node at its own speed.
 
-`python benchmarks/stragglers.py`. Limits count as in run.py: with the noise of this machine, and longer where it is slow.
+`python benchmarks/stragglers.py`. Limits count as in run.py: with the noise of this machine, longer where it is slow.
 """
 
-import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[name] = "1"
-
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 from run import LOOP, allowed, best_of, timed
 
 from simcluster.analysis.stragglers import NodeSpeeds, simulate_stragglers

@@ -42,7 +42,7 @@ def read_speeds(path: str | Path) -> MeasuredSpeeds:
     """
     file = str(path)
     try:
-        with open(path, "rb") as handle:
+        with Path(path).open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)
         text = raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
