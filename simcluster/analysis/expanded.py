@@ -1,4 +1,4 @@
-"""What is inside a chunk: its blocks, and the kernels and exchanges of each, at the times that the solved chunk implies.
+"""What is inside a chunk: its blocks, and kernels and exchanges of each, at the times that the solved chunk implies.
 
 A block enters as the one before it ends (with sharded parameters: so that it ends when the chunk's solution says);
 an operation starts when its block has entered, the host has issued it, and what it waits for has ended.

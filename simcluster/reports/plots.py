@@ -92,7 +92,7 @@ def step_timeline(evaluation: Evaluation, start_s: float = 0.0, end_s: float | N
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Writes a figure in the form that the file's suffix names; the same figure gives the same bytes. Raises OSError."""
+    """Writes a figure in the form of the suffix; equal figures give equal bytes. Raises OSError."""
     undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with rc_context({"svg.hashsalt": "simcluster", "svg.fonttype": "none"}):
         figure.savefig(file, dpi=150, metadata=undated.get(file.suffix[1:]))
@@ -177,11 +177,12 @@ def _label(axes: Axes, x: float, row: float, text: str) -> None:
 def _boxes(axes: Axes, spans: Sequence[Span], scale: float) -> None:
     """Spans of one stage, stream and kind, as boxes in the lane of the stream."""
     low, height = _LANES[spans[0].stream]
+    colour = _KINDS[spans[0].kind]
     axes.broken_barh(
         [(span.start_s * scale, span.duration_s * scale) for span in spans],
         (spans[0].stage + low, height),
-        facecolors=_KINDS[spans[0].kind],
-        edgecolors="white",
+        facecolors=colour,
+        edgecolors="white" if spans[0].stream == "compute" else colour,
         linewidth=0.3,
     )
 

@@ -20,7 +20,6 @@ from simcluster.formats.trace import Arrow, Counter, Process, Slice, Thread, Tra
 from simcluster.memory.stage import DEVICE_ONLY, RESERVED_ONLY
 from simcluster.shapes import FlashAttention, Gemm, Operator, Streaming, Transfer
 
-
 MOST_EVENTS = 100_000
 _EACH = {"compute": 1, "messages": 5}  # events of a span; of a message two slices and an arrow of three points
 _LETTERS = {"forward": "F", "backward": "B"}
