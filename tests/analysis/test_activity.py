@@ -86,7 +86,7 @@ def test_activations_of_1f1b(step):
 
 
 def test_power_has_the_mean_of_the_step(step):
-    evaluation, plan, spans = step
+    evaluation, _, spans = step
     watts = {"average_w": 310.0, "exposed_w": 170.0, "idle_w": 100.0}
     courses = power_courses(spans, 4, evaluation.step.time_s, **watts)
     assert sum(mean(one, evaluation.step.time_s) for one in courses) / 4 == pytest.approx(310.0, rel=1e-9)

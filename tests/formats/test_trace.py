@@ -27,8 +27,12 @@ from simcluster.formats.trace import (
 MANY = Trace(
     [Process("one", "alone"), Process("two")],
     [Thread(0, "compute"), Thread(0, "send"), Thread(1, "compute")],
-    [Slice(0, "F0", "forward", 0.0, 1.0, {"micro_batch": 0}), Slice(1, "F0", "message", 1.0, 1.5)]
-    + [Slice(2, "F0", "forward", 1.5, 2.5), Slice(2, "gemm", "kernel", 1.5, 2.0)],
+    [
+        Slice(0, "F0", "forward", 0.0, 1.0, {"micro_batch": 0}),
+        Slice(1, "F0", "message", 1.0, 1.5),
+        Slice(2, "F0", "forward", 1.5, 2.5),
+        Slice(2, "gemm", "kernel", 1.5, 2.0),
+    ],
     [Arrow("activations", ((0, 0.9), (1, 1.0), (2, 1.5)))],
     [Counter(0, "memory", "bytes", ((0.0, 5.0), (1.0, 0.0)))],
     {"scenario": "größer"},
