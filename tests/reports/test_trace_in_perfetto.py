@@ -6,6 +6,7 @@ playwright-core (in NODE_PATH), and a Chromium; without them the tests are skipp
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -20,9 +21,10 @@ from typing import get_args
 
 import pytest
 
+from simcluster.errors import InputError
 from simcluster.formats.trace import Process, Slice, Thread, Trace, nanoseconds, trace_bytes
 from simcluster.reports.trace import step_trace
-from simcluster.scenario.training import Parallelism
+from simcluster.scenario.training import Schedule
 
 pytestmark = pytest.mark.slow
 READER = Path(__file__).with_name("perfetto.cjs")
@@ -74,23 +76,22 @@ def opened() -> Iterator[object]:
     server.server_close()
 
 
-def schedules() -> list[str]:
-    """Every schedule that a scenario may name."""
-    return [word for part in get_args(Parallelism.model_fields["schedule"].annotation) for word in get_args(part)]
-
-
-def evaluated(run, name: str):
-    parallelism = {"tp": 2, "pp": 4, "schedule": name, **({"virtual_stages": 2} if "interleaved" in name else {})}
-    return run({"training": {"parallelism": parallelism}})
+def changes() -> Iterator[tuple[str, dict]]:
+    """Every schedule that a scenario may name, interleaved orders, and shards that move inside chunks."""
+    for name in get_args(Schedule):
+        yield name, {"parallelism": {"tp": 2, "pp": 1 if name == "none" else 4, "schedule": name}}
+    for order in ("depth-first", "breadth-first"):
+        yield order, {"parallelism": {"tp": 2, "pp": 4, "virtual_stages": 2, "order": order}}
+    yield "fsdp", {"parallelism": {"tp": 2, "pp": 1}, "sharding": {"strategy": "fsdp"}}
 
 
 def test_every_schedule(run, opened, tmp_path):
     traces = {}
-    for name in [*schedules(), "fsdp"]:
-        change = {"parallelism": {"tp": 2, "pp": 1}, "sharding": {"strategy": "fsdp"}}
-        evaluation = run({"training": change}) if name == "fsdp" else evaluated(run, name)
-        traces[name] = step_trace(evaluation)
-        (tmp_path / f"{name}.json.gz").write_bytes(trace_bytes(traces[name], compressed=True))
+    for name, change in changes():
+        with contextlib.suppress(InputError):  # schedules that can be named but not simulated
+            traces[name] = step_trace(run({"training": change}))
+            (tmp_path / f"{name}.json.gz").write_bytes(trace_bytes(traces[name], compressed=True))
+    assert {"gpipe", "1f1b", "none", "depth-first", "fsdp"} <= set(traces)
     for trace, found in zip(traces.values(), opened([tmp_path / f"{name}.json.gz" for name in traces])):
         assert found["errors"] == []
         length = sum(nanoseconds(one.end_s) - nanoseconds(one.start_s) for one in trace.slices)
