@@ -17,6 +17,7 @@ from simcluster.analysis.timeline import Span
 from simcluster.engine.chunk import ChunkTimes
 from simcluster.engine.maxplus import solve
 from simcluster.engine.step import StepTimes
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD
 from simcluster.program.block import EXCHANGE, BlockOp, block_graph
 from simcluster.program.plan import LAYER_BLOCKS, StepPlan, block_names, block_ops, chunk_shape
 from simcluster.program.pricing import Machine, PricedOps, price
@@ -25,7 +26,8 @@ from simcluster.shapes import Operator
 
 Stream: TypeAlias = Literal["compute", "exchange"]
 Floats = NDArray[np.float64]
-_KINDS = {"forward": 0, "backward": 1}
+_KINDS = {"forward": FORWARD, "backward": BACKWARD}
+_SAME = 1e-6  # relative; times that differ less are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,18 @@ class Expander:
         self._known: dict[tuple[str, int, int], tuple[Inner, ...]] = {}
 
     def inside(self, span: Span) -> tuple[Inner, ...]:
-        """Blocks, each followed by its operations; nothing for what is no forward or whole backward of a chunk."""
+        """Blocks, each followed by its operations; nothing for what is no forward or whole backward of a chunk.
+
+        What runs overlapped with another chunk takes another time than its own solution says, and stays closed.
+        """
         if span.stream != "compute" or span.kind not in _KINDS or span.part < 0:
             return ()
         key = (span.kind, span.part, self._position(span.micro_batch))
         if key not in self._known:
             self._known[key] = tuple(self._chunk(*key))
-        start = span.start_s
+        start, own_s = span.start_s, max((one.end_s for one in self._known[key]), default=0.0)
+        if abs(own_s - span.duration_s) > _SAME * max(own_s, span.duration_s):
+            return ()
         return tuple(replace(one, start_s=start + one.start_s, end_s=start + one.end_s) for one in self._known[key])
 
     def _position(self, micro: int) -> int:
@@ -78,7 +85,7 @@ class Expander:
         contents = self.plan.contents[part % pp][part // pp]
         names = block_names(self.plan, contents, backward)
         shape = chunk_shape(self.plan, len(names), backward, position)
-        solved = self.times.chunks[backward, names, shape]
+        solved = self.times.chunks[_KINDS[kind], names, shape]
         titles, issued = _titles(names, contents.first, backward), 0.0
         for index, (name, title) in enumerate(zip(names, titles)):
             entry = float(solved.starts[index, 0]) if shape.gathers else _entry(solved, index)

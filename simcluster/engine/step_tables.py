@@ -43,6 +43,19 @@ _CHUNK_COLUMN = (0, 1, 2, 2, 2)
 ChunkKey = tuple[int, tuple[str, ...], ChunkShape]
 
 
+def overlapped_s(forward: Floats, backward: Floats) -> Floats:
+    """Time of a forward beside a backward, by chunk column [s]: computing of both, behind it exchanges of each.
+
+    >>> overlapped_s(np.array([3.0, 2.0, 1.0]), np.array([5.0, 4.0, 3.0])).tolist()[0]
+    5.0
+    """
+    bare = CHUNK_COLUMNS.index("no_expert_context")
+    computing = forward[bare] + backward[bare]
+    moving = np.maximum(forward - forward[bare], 0.0) + np.maximum(backward - backward[bare], 0.0)
+    both: Floats = np.maximum.reduce([forward, backward, np.full_like(forward, computing), moving])
+    return both
+
+
 class StepTables:
     """Fills the duration and lag tables of a step program; columns are `STEP_COLUMNS`."""
 
@@ -133,13 +146,10 @@ class StepTables:
     def _pairs(self) -> None:
         """Forward of one direction beside backward of the other: exchanges of each hide behind computing of both."""
         program, pp = self.program, self.plan.mesh.pp
-        bare = CHUNK_COLUMNS.index("no_expert_context")
         for part in range(program.parts):
             other = (part + pp) % program.parts
             one, back = (self.chunk(self.virtual[p], k, 1).duration for p, k in ((part, FORWARD), (other, BACKWARD)))
-            computing = one[bare] + back[bare]
-            moving = np.maximum(one - one[bare], 0.0) + np.maximum(back - back[bare], 0.0)
-            both = np.maximum.reduce([one, back, np.full_like(one, computing), moving])
+            both = overlapped_s(one, back)
             for position in range(POSITIONS):
                 row = program.chunk_row(PAIR, part, position)
                 self.durations[row] = both[list(_CHUNK_COLUMN)]

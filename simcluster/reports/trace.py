@@ -22,7 +22,13 @@ from simcluster.shapes import FlashAttention, Gemm, Operator, Streaming, Transfe
 
 MOST_EVENTS = 100_000
 _EACH = {"compute": 1, "messages": 5}  # events of a span; of a message two slices and an arrow of three points
-_LETTERS = {"forward": "F", "backward": "B"}
+_LETTERS = {"forward": "F", "backward": "B", "weight_gradient": "W"}
+_THREADS = {
+    "compute": (0, "compute"),
+    "beside": (1, "compute, overlapped"),
+    "data_parallel": (2, "data parallel"),
+    "replicas": (3, "replicas"),
+}
 _CARRIED = {"forward": "activations", "backward": "gradients"}
 
 
@@ -62,7 +68,9 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.plan = self.evaluation.resolved.plan
-        self.computing = {(one.kind, one.micro_batch, one.part): one for one in self.spans if one.stream == "compute"}
+        self.computing = {
+            (one.kind, one.micro_batch, one.part): one for one in self.spans if one.stream in ("compute", "beside")
+        }
 
     @property
     def events(self) -> int:
@@ -80,8 +88,8 @@ class _Writer:
         """Computing and data parallel traffic."""
         for one in self.spans:
             if one.stream != "messages":
-                rank = {"compute": 0, "data_parallel": 2}.get(one.stream, 3)
-                thread = self.thread(one.stage, rank, one.stream.replace("_", " "))
+                rank, name = _THREADS[one.stream]
+                thread = self.thread(one.stage, rank, name)
                 self.add(thread, self.title(one), one.kind, one, _arguments(one))
 
     def messages(self) -> None:
@@ -94,7 +102,8 @@ class _Writer:
                 self.add(thread, self.title(one), one.kind, one, _arguments(one))
                 continue
             source = self.computing.get((one.kind, one.micro_batch, one.part))
-            target = self.computing.get((one.kind, one.micro_batch, one.part + (1 if one.kind == "forward" else -1)))
+            receiver = self.evaluation.times.program.receiver(int(one.kind == "backward"), one.part)
+            target = self.computing.get((one.kind, one.micro_batch, receiver))
             if source and target:
                 self.message(one, source, target)
 
