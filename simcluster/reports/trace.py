@@ -139,7 +139,7 @@ class _Writer:
         opened = 0
         for micro in range(evaluation.resolved.layout.micro_batches):
             parts = [inner for one in own if one.micro_batch == micro for inner in expander.inside(one)]
-            if not parts or len(parts) > room:
+            if len(parts) > room:
                 break
             room -= len(parts)
             opened += 1
@@ -237,6 +237,8 @@ def _about(evaluation: Evaluation, micro_batches: int, opened: Mapping[str, Any]
     left_out += [f"insides of chunks of all stages but stage {stage}"] if pp > 1 else []
     if inner < layout.micro_batches:
         left_out += [f"insides of chunks of micro-batches {inner} to {layout.micro_batches - 1} of stage {stage}"]
+    if evaluation.times.program.shape.split:
+        left_out += ["insides of chunks that run overlapped, and of input and weight gradients that run apart"]
     return {
         "made_by": f"simcluster {simcluster.__version__}, simulated, not measured",
         "scenario": evaluation.name,
