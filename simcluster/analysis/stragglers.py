@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 _DRAWN = 64  # samples drawn from one seed
 _LEAST = 0.1  # a node is never drawn faster than ten times a typical one
-_QUICK, _GRID = 128, 4  # samples of a quick answer, and paces at which each stage is solved alone
+_QUICK, _GRID = 128, 3  # samples of a quick answer, and paces at which each stage is solved alone
 _ALL, _RANKED = 4, 2  # replicas up to which all are solved, and how many of more
 
 
@@ -195,7 +195,8 @@ def simulated_slow_down(
     speeds = NodeSpeeds(max(nodes, int(places.max()) + 1), node_sigma, slow_nodes=known)
     paces = group_paces(speeds.draw(_QUICK, seed), places)
     candidates = paces if paces.shape[1] <= _ALL else _slowest(step, paces, plan.micro_batches)
-    return max(1.0, float(step_times(step, candidates).mean()) / step.healthy_s)
+    seconds = step_times(step, np.concatenate([candidates, np.ones_like(candidates[:1])]))  # the last is healthy
+    return max(1.0, float(seconds[:-1].mean() / seconds[-1]))
 
 
 def _slowest(step: PacedStep, paces: Floats, micro_batches: int) -> Floats:
@@ -204,10 +205,10 @@ def _slowest(step: PacedStep, paces: Floats, micro_batches: int) -> Floats:
     The rank is the step time with only one of the replica's stages at its pace, the worst of them, and one micro-batch
     of all.
     """
-    grid = np.linspace(min(1.0, float(paces.min())), max(1.0, float(paces.max())), _GRID)
     stages = paces.shape[-1]
-    alone = np.ones((stages, _GRID, stages))
-    alone[np.arange(stages), :, np.arange(stages)] = grid
+    grid = 1.0 + max(float(paces.max()) - 1.0, 1e-9) * np.linspace(0.0, 1.0, _GRID)
+    alone = np.ones((stages, _GRID, 1, stages))
+    alone[np.arange(stages), :, 0, np.arange(stages)] = grid
     seconds = step_times(step, alone.reshape(-1, 1, stages)).reshape(stages, _GRID)
     worst = np.max([np.interp(paces[..., stage], grid, seconds[stage]) for stage in range(stages)], axis=0)
     once = (paces - 1.0) @ (step.stage_s[1] / micro_batches)
