@@ -4,17 +4,13 @@
 slow.
 """
 
-import os
 import sys
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"  # read when numpy is loaded: one core
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from run import LOOP, ROOT, allowed, best_of, timed
+from run import LOOP, allowed, best_of, timed
 
 from simcluster.analysis.straggler_costs import blame, remedies
 from simcluster.analysis.stragglers import NodeSpeeds, node_places, simulate_stragglers, simulated_slow_down
