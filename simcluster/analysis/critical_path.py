@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from simcluster.engine.critical import CriticalPath, critical_path
 from simcluster.engine.maxplus import solve
-from simcluster.engine.step import StepTimes, _Tables
+from simcluster.engine.step import StepTimes
+from simcluster.engine.step_tables import StepTables
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
 from simcluster.program.step import StepProgram
@@ -88,7 +89,7 @@ class CriticalStep:
 
 def critical_step(plan: StepPlan, machine: Machine, times: StepTimes) -> CriticalStep:
     """The critical path of the step that `times = solve_step(plan, machine)` solved, max-plus."""
-    tables = _Tables(plan, machine, times.program, times.blocks)
+    tables = StepTables(plan, machine, times.program, times.blocks)
     tables.fill()
     return read_path(times.program, tables.durations[:, 0], tables.lags[:, 0])
 

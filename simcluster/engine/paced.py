@@ -16,7 +16,8 @@ from simcluster.engine.block import BlockTimes
 from simcluster.engine.compiled import kernel_for
 from simcluster.engine.maxplus import distinct, last_tasks, makespan, solve
 from simcluster.engine.rows import BLOCK, RowSolver
-from simcluster.engine.step import StepTimes, _Tables
+from simcluster.engine.step import StepTimes
+from simcluster.engine.step_tables import StepTables
 from simcluster.program.graph import NO_LAG, SOURCE, Ints, TaskGraph, graph_from_edges
 from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
@@ -88,9 +89,9 @@ def paced_step(plan: StepPlan, machine: Machine, times: StepTimes) -> PacedStep:
 
     Chunks are solved at pace 1 and at 1.1 and taken as linear between and beyond; exchanges do not grow.
     """
-    base = _Tables(plan, machine, times.program, times.blocks)
+    base = StepTables(plan, machine, times.program, times.blocks)
     base.fill()
-    slower = _Tables(plan, machine, times.program, {key: _slowed(block) for key, block in times.blocks.items()})
+    slower = StepTables(plan, machine, times.program, {key: _slowed(block) for key, block in times.blocks.items()})
     slower.known, slower.cut, slower.names = base.known, base.cut, base.names  # prices do not depend on pace
     slower.fill()
     durations, lags = base.durations[:, 0], base.lags[:, 0]

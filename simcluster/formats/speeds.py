@@ -21,7 +21,7 @@ from pathlib import Path
 from simcluster.errors import InputError, Mark, Problem
 
 _COLUMNS = ("node", "factor")
-MAX_BYTES = 4 * 2**20
+MAX_BYTES = 16 * 2**20  # half a million nodes
 _MOST_PROBLEMS = 100
 
 
@@ -34,7 +34,7 @@ class MeasuredSpeeds:
 
 
 def read_speeds(path: str | Path) -> MeasuredSpeeds:
-    r"""Reads a CSV of speeds, at most 4 MiB; InputError with the problems (the first 100) if some cannot be read.
+    r"""Reads a CSV of speeds, at most 16 MiB; InputError with the problems (the first 100) if some cannot be read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +70,7 @@ def _text(file: str) -> str:
         with Path(file).open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
-            raise InputError(Problem("is larger than 4 MiB", "give one row for each node", Mark(file)))
+            raise InputError(Problem("is larger than 16 MiB", "give one row for each node", Mark(file)))
         return raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(Problem(f"cannot read the speeds: {error}", "give a CSV", Mark(file))) from error

@@ -42,7 +42,7 @@ def test_no_file_and_no_text(tmp_path):
 
 
 def test_large_and_broken_files_are_told(tmp_path):
-    with pytest.raises(InputError, match="4 MiB"):
+    with pytest.raises(InputError, match="16 MiB"):
         read_speeds(written(tmp_path, "node,factor\n" + "x" * MAX_BYTES))
     with pytest.raises(InputError, match="is not a CSV"):
         read_speeds(written(tmp_path, "node,factor\na," + "1" * 200_000 + "\n"))
