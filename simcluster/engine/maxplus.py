@@ -118,12 +118,23 @@ def distinct(rows: Floats) -> tuple[Ints, Ints]:
     solid = np.ascontiguousarray(rows)
     if not solid.size:
         return np.zeros(min(1, len(solid)), dtype=np.int64), np.zeros(len(solid), dtype=np.int64)
-    as_one = solid.view(np.dtype((np.void, solid.dtype.itemsize * solid.shape[1]))).ravel()
-    _, first, number = np.unique(as_one, return_index=True, return_inverse=True)
+    _, first, number = np.unique(_keys(solid), return_index=True, return_inverse=True)
+    if (solid != solid[first[number.ravel()]]).any():  # two kinds share a key
+        as_one = solid.view(np.dtype((np.void, solid.dtype.itemsize * solid.shape[1]))).ravel()
+        _, first, number = np.unique(as_one, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return first[order], place[number.ravel()]
+
+
+def _keys(rows: Floats) -> NDArray[np.uint64]:
+    """A number for each row, the same for equal rows and hardly ever for others: sorted ten times faster than rows."""
+    bits = (rows + 0.0).view(np.uint64)  # 0.0 instead of -0.0
+    bits ^= bits >> np.uint64(29)  # short numbers have their bits at the top, and products only carry upwards
+    odd = np.random.default_rng(0).integers(0, 2**64, rows.shape[1], dtype=np.uint64) | np.uint64(1)
+    keys: NDArray[np.uint64] = bits @ odd
+    return keys
 
 
 def last_tasks(graph: TaskGraph, lags: Floats) -> list[int]:

@@ -6,7 +6,6 @@ do together waits for the latest of them; what lies behind the gradients runs at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -90,7 +89,11 @@ def paced_step(plan: StepPlan, machine: Machine, times: StepTimes) -> PacedStep:
 
     Chunks are solved at pace 1 and at 1.1 and taken as linear between and beyond; exchanges do not grow.
     """
-    base, slower = (_tables(plan, machine, times, pace) for pace in (1.0, _SLOWER))
+    base = StepTables(plan, machine, times.program, times.blocks)
+    base.fill()
+    slower = StepTables(plan, machine, times.program, {key: _slowed(block) for key, block in times.blocks.items()})
+    slower.known, slower.cut, slower.names = base.known, base.cut, base.names  # prices do not depend on pace
+    slower.fill()
     durations, lags = base.durations[:, 0], base.lags[:, 0]
     growth = (slower.durations[:, 0] - durations) / (_SLOWER - 1.0)
     binds = (lags > _LONG_AGO) & (slower.lags[:, 0] > _LONG_AGO)
@@ -169,19 +172,9 @@ def _grown(into: Floats, base: float, growth: float, excess: Floats) -> None:
     np.add(into, base, out=into)
 
 
-def _tables(plan: StepPlan, machine: Machine, times: StepTimes, pace: float) -> StepTables:
-    """Tables of the step with every block's computing at a pace."""
-    blocks: Mapping[tuple[int, str], BlockTimes] = times.blocks
-    if pace != 1.0:
-        blocks = {key: _slowed(block, pace - 1.0) for key, block in times.blocks.items()}
-    tables = StepTables(plan, machine, times.program, blocks)
-    tables.fill()
-    return tables
-
-
-def _slowed(block: BlockTimes, excess: float) -> BlockTimes:
+def _slowed(block: BlockTimes) -> BlockTimes:
     """A block whose computing takes longer; a host that is behind hides that."""
-    device = block.device + excess * np.minimum(block.device, block.device[_NO_TENSOR])
+    device = block.device + (_SLOWER - 1.0) * np.minimum(block.device, block.device[_NO_TENSOR])
     return replace(block, device=device, hosted=np.maximum(block.hosted, device))
 
 

@@ -49,7 +49,7 @@ def row_program(graph: TaskGraph, keep: Sequence[int]) -> RowProgram:
     >>> for _ in range(100):
     ...     last = build.add(0, after=[(last, NO_LAG)])
     >>> row_program(build.finish(), [last]).rows
-    1
+    2
     """
     key = ("rows", tuple(int(task) for task in keep))
     if key not in graph.compiled:
@@ -59,7 +59,7 @@ def row_program(graph: TaskGraph, keep: Sequence[int]) -> RowProgram:
 
 
 def _assigned(graph: TaskGraph, keep: tuple[int, ...]) -> RowProgram:
-    """Linear scan: a task takes a free row, after it has freed those that nobody reads later."""
+    """Linear scan: a task takes a free row, then frees those that nobody reads later; it never writes what it reads."""
     order = graph.level_order
     edges, pointer = _edges_in(graph, order)
     producer = graph.predecessor[edges]
@@ -71,12 +71,12 @@ def _assigned(graph: TaskGraph, keep: tuple[int, ...]) -> RowProgram:
     row, free, rows = [0] * len(graph), list[int](), 0
     ends, bounds, producers = last.tolist(), pointer.tolist(), producer.tolist()
     for place, task in enumerate(order.tolist()):
-        done = {one for one in producers[bounds[place] : bounds[place + 1]] if one != SOURCE and ends[one] == place}
-        free.extend(row[one] for one in sorted(done))
         if not free:
             free.append(rows)
             rows += 1
         row[task] = free.pop()
+        done = {one for one in producers[bounds[place] : bounds[place + 1]] if one != SOURCE and ends[one] == place}
+        free.extend(row[one] for one in sorted(done))
         if ends[task] < 0:
             free.append(row[task])
     where = np.asarray(row, dtype=np.int64)
@@ -127,9 +127,10 @@ class RowSolver:
         kernel: Kernel | None = None,
     ) -> None:
         self.program = row_program(graph, keep)
-        lags = np.zeros((len(shared) if varies.any() else 0, columns))
-        self.tables = Tables(np.zeros((duration_rows, columns)), shared, varies, lags)
-        self.ends = np.zeros((self.program.rows, columns))
+        wide = _apart(columns)
+        lags = np.zeros((len(shared) if varies.any() else 0, wide))
+        self.tables = Tables(np.zeros((duration_rows, wide)), shared, varies, lags)
+        self.ends = np.zeros((self.program.rows, wide))
         self._kernel = kernel
         self._operations = [] if kernel else operations(self.program, self.tables, self.ends)
 
@@ -140,6 +141,12 @@ class RowSolver:
         for function, one, other, into in self._operations:
             function(one, other, out=into)
         return self.ends[self.program.kept, :columns]
+
+
+def _apart(columns: int) -> int:
+    """At least as many columns, an odd number of cache lines a row: rows do not compete for the same lines then."""
+    per_line = 8
+    return per_line * (-(-columns // per_line) | 1)
 
 
 def operations(program: RowProgram, tables: Tables, ends: Floats) -> list[Operation]:

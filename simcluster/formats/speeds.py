@@ -11,15 +11,18 @@ are not read.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from simcluster.errors import InputError, Mark, Problem
 
-MAX_BYTES = 16 * 2**20  # half a million nodes
 _COLUMNS = ("node", "factor")
+MAX_BYTES = 16 * 2**20  # half a million nodes
+_MOST_PROBLEMS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class MeasuredSpeeds:
 
 
 def read_speeds(path: str | Path) -> MeasuredSpeeds:
-    r"""Reads a CSV of speeds; InputError with every problem if some of it cannot be read.
+    r"""Reads a CSV of speeds, at most 16 MiB; InputError with the problems (the first 100) if some cannot be read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,31 +44,20 @@ def read_speeds(path: str | Path) -> MeasuredSpeeds:
     MeasuredSpeeds(nodes=('a', 'b'), factors=(1.0, 1.02))
     """
     file = str(path)
-    try:
-        with Path(path).open("rb") as handle:
-            raw = handle.read(MAX_BYTES + 1)
-        text = raw.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Problem(f"cannot read the speeds: {error}", "give a CSV", Mark(file))) from error
-    if len(raw) > MAX_BYTES:
-        message = f"more than {MAX_BYTES // 2**20} MiB"
-        raise InputError(Problem(message, "a row of a node takes some 20 bytes; give one for each node", Mark(file)))
-    rows = csv.reader(text.splitlines())
-    header = [name.strip().lower() for name in next(rows, [])]
+    rows = _rows(_text(file), file)
+    header = [name.strip().lower() for _, row in islice(rows, 1) for name in row]
     if missing := [name for name in _COLUMNS if name not in header]:
         wanted = "the first line should be: node,factor"
         raise InputError(Problem(f"column {' and '.join(missing)} missing", wanted, Mark(file, 1, 1)))
+    places = [header.index(name) for name in _COLUMNS]
     problems: list[Problem] = []
     found: dict[str, float] = {}
-    for line, name, cell in _cells(rows, header):
-        mark = Mark(file, line, 1)
-        factor = _number(cell)
-        if not name or name in found:
-            message = f"node {name!r} is there twice" if name else "a node without a name"
-            problems.append(Problem(message, "give every node one row", mark))
-        elif factor is None:
-            problems.append(Problem(f"factor of {name} is {cell[:60]!r}", "write a number above zero", mark))
-        found.setdefault(name, factor or 1.0)
+    for line, row in rows:
+        name, cell = (row[place].strip() if place < len(row) else "" for place in places)
+        problems.extend(_wrong(name, cell, found, Mark(file, line, 1)))
+        found.setdefault(name, _number(cell) or 1.0)
+        if len(problems) >= _MOST_PROBLEMS:
+            break
     if not found:
         problems.append(Problem("no nodes", "add a row for each node", Mark(file)))
     if problems:
@@ -73,13 +65,37 @@ def read_speeds(path: str | Path) -> MeasuredSpeeds:
     return MeasuredSpeeds(tuple(found), tuple(found.values()))
 
 
-def _cells(rows: Iterator[list[str]], header: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Line, name and factor of each row that is not empty."""
-    places = [header.index(name) for name in _COLUMNS]
-    for line, row in enumerate(rows, start=2):
-        if any(cell.strip() for cell in row):
-            name, factor = (row[place].strip() if place < len(row) else "" for place in places)
-            yield line, name, factor
+def _text(file: str) -> str:
+    try:
+        with Path(file).open("rb") as handle:
+            raw = handle.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise InputError(Problem("is larger than 16 MiB", "give one row for each node", Mark(file)))
+        return raw.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(Problem(f"cannot read the speeds: {error}", "give a CSV", Mark(file))) from error
+
+
+def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of each row that is not empty."""
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        for row in rows:
+            if any(cell.strip() for cell in row):
+                yield rows.line_num, row
+    except csv.Error as error:
+        problem = Problem(f"is not a CSV: {error}", "write node,factor", Mark(file, rows.line_num, 1))
+        raise InputError(problem) from error
+
+
+def _wrong(name: str, cell: str, found: dict[str, float], mark: Mark) -> Iterator[Problem]:
+    """What is wrong with a row."""
+    if not name:
+        yield Problem("a node without a name", "give every node one row", mark)
+    elif name in found:
+        yield Problem(f"node {name[:60]!r} is there twice", "give every node one row", mark)
+    if _number(cell) is None:
+        yield Problem(f"factor of {name[:60]!r} is {cell[:60]!r}", "write a number above zero", mark)
 
 
 def _number(cell: str) -> float | None:

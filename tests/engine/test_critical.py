@@ -99,6 +99,18 @@ def test_equal_stages_take_turns():
     assert (path.durations @ durations, path.lag_counts @ lags) == (pytest.approx(33.0), pytest.approx(1.6))
 
 
+def test_limits_of_network_and_compute():
+    """With messages that take no time only chunks are on the path, with chunks that take none only messages."""
+    program, durations, lags = pipeline(slow_last=1.0)
+    computing = critical_path(program.graph, durations, 0 * lags)
+    assert computing.length == 33.0
+    assert computing.durations @ durations == 33.0
+    messages = critical_path(program.graph, 0 * durations, lags)
+    assert messages.length == pytest.approx(messages.lag_counts @ lags)
+    both = critical_path(program.graph, durations, lags)
+    assert max(computing.length, messages.length) <= both.length <= (computing.length + messages.length) * (1 + 1e-12)
+
+
 def test_ties_stay_on_their_stream_and_sources_end_the_path():
     build = GraphBuilder()
     other, own = build.add(0, stream=1), build.add(0, stream=0)

@@ -1,10 +1,13 @@
 """Reused rows against the plain solver, to the bit, and against networkx through it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simcluster.engine import compiled, maxplus
 from simcluster.engine.maxplus import distinct, last_tasks, makespan, solve, solve_rows
 from simcluster.engine.rows import row_program
 from simcluster.program.graph import NO_LAG, SOURCE, GraphBuilder
@@ -108,3 +111,16 @@ def test_distinct_rows_stand_for_all(rows):
     assert (table[first][number] == table).all()
     assert len(first) == len(set(rows))
     assert (np.diff(first) > 0).all()
+
+
+def test_rows_of_one_key_are_told_apart(monkeypatch):
+    monkeypatch.setattr(maxplus, "_keys", lambda rows: np.zeros(len(rows), dtype=np.uint64))
+    first, number = distinct(np.array([[2.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
+    assert first.tolist() == [0, 1]
+    assert number.tolist() == [0, 1, 0]
+
+
+def test_a_folder_named_as_the_compiler_is_not_it(monkeypatch):
+    monkeypatch.setattr(compiled, "find_spec", lambda name: SimpleNamespace(origin=None))
+    assert compiled.kernel_for(1e12) is None
+    assert compiled.kernel_for(1.0) is None

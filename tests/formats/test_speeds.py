@@ -3,7 +3,7 @@
 import pytest
 
 from simcluster.errors import InputError
-from simcluster.formats.speeds import read_speeds
+from simcluster.formats.speeds import MAX_BYTES, read_speeds
 
 
 def written(tmp_path, text):
@@ -39,3 +39,20 @@ def test_no_file_and_no_text(tmp_path):
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot read"):
         read_speeds(binary)
+
+
+def test_large_and_broken_files_are_told(tmp_path):
+    with pytest.raises(InputError, match="16 MiB"):
+        read_speeds(written(tmp_path, "node,factor\n" + "x" * MAX_BYTES))
+    with pytest.raises(InputError, match="is not a CSV"):
+        read_speeds(written(tmp_path, "node,factor\na," + "1" * 200_000 + "\n"))
+    with pytest.raises(InputError) as caught:
+        read_speeds(written(tmp_path, "node,factor\n" + "a,x\n" * 1000))
+    assert len(caught.value.problems) <= 101
+
+
+def test_lines_are_those_of_the_file(tmp_path):
+    """A name that spans two lines does not shift the next."""
+    with pytest.raises(InputError) as caught:
+        read_speeds(written(tmp_path, 'node,factor\n"a\nb",1\n\nc,0\n'))
+    assert [problem.mark.line for problem in caught.value.problems] == [5]
