@@ -56,6 +56,8 @@ class Part:
 class CriticalStep:
     """A step's critical path.
 
+    total_s  from the first task to the last; the step time, but for schedules that roll on into the next step, where it
+             is more than the time from one step to the next
     parts    the longest first; their seconds sum to `total_s`
     levers   what is on the path, over all stages together, and by how much the step gets shorter if it takes 10 % less
              time [s]; the most first
@@ -65,13 +67,15 @@ class CriticalStep:
     parts: tuple[Part, ...]
     levers: tuple[tuple[str, float], ...]
     path: CriticalPath
+    rolling: bool = False
 
     def sentence(self, most: int = 4) -> str:
         """The longest parts in words, those above half a percent."""
         shown = [str(part) for part in self.parts[:most] if part.share >= 0.005]
         rest = 1.0 - sum(part.share for part in self.parts[: len(shown)])
         others = [f"{100 * rest:.0f} % others"] if rest >= 0.005 else []
-        return f"The step takes {self.total_s:.4g} s: {', '.join([*shown, *others])}."
+        subject = "From its first task to its last the step" if self.rolling else "The step"
+        return f"{subject} takes {self.total_s:.4g} s: {', '.join([*shown, *others])}."
 
     def advice(self) -> str:
         """What would shorten the step most: on one stage, and on all."""
@@ -110,7 +114,8 @@ def read_path(program: StepProgram, durations: Floats, lags: Floats) -> Critical
     levers = zip((what for what, _ in kinds), _gains(program, together, kinds, durations, lags))
     share = 1.0 / path.length if path.length else 0.0
     parts = tuple(Part(*key, seconds[key], seconds[key] * share, gain) for key, gain in zip(keys, alone))
-    return CriticalStep(path.length, parts, tuple(sorted(levers, key=lambda one: -one[1])), path)
+    most_first = tuple(sorted(levers, key=lambda one: -one[1]))
+    return CriticalStep(path.length, parts, most_first, path, program.shape.rolling)
 
 
 def _add(seconds: dict[Key, float], key: Key, more: float) -> None:

@@ -63,3 +63,15 @@ def test_parts_sum_to_the_step(run, training):
         "optimizer",
     }
     assert {part.what for part in found.parts} <= known
+
+
+@pytest.mark.parametrize("schedule", ["zb-h1", "zb-h2", "dualpipe"])
+def test_other_schedules_have_paths_too(run, schedule):
+    parallelism = {"tp": 2, "pp": 4, "dp": None, "schedule": schedule}
+    evaluation = run({"cluster": {"nodes": 4}, "training": {"global_batch": 128, "parallelism": parallelism}})
+    found = critical_step(evaluation.resolved.plan, evaluation.resolved.machine, evaluation.times)
+    assert sum(part.seconds for part in found.parts) == pytest.approx(found.total_s, rel=1e-9)
+    rolls = schedule == "zb-h2"
+    assert found.rolling == rolls
+    assert (found.total_s > float(evaluation.times.total[0])) == rolls
+    assert found.sentence().startswith("From its first task" if rolls else "The step takes")

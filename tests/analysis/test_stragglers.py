@@ -263,14 +263,35 @@ def test_one_slow_node_of_many_costs_its_share_of_computing(run):
     assert simulated_slow_down(plan, machine, times, 64, 0.0, (), 0) == 1.0
 
 
-@pytest.mark.parametrize(("pp", "virtual"), [(1, 1), (2, 1), (4, 2)])
-def test_the_quick_answer_is_the_full_one(run, pp, virtual):
-    plan, machine, times = figures(run, nodes=32, pp=pp, virtual_stages=virtual)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"pp": 1},
+        {"pp": 2},
+        {"pp": 4, "virtual_stages": 2},
+        {"pp": 4, "schedule": "zb-h2"},
+        {"pp": 4, "schedule": "dualpipe"},
+    ],
+)
+def test_the_quick_answer_is_the_full_one(run, layout):
+    plan, machine, times = figures(run, nodes=32, **layout)
     step, places = paced_step(plan, machine, times), node_places(plan, 8)
     for sigma, slow in ((0.01, ()), (0.03, ()), (0.01, ((1, 1.1),))):
-        full = simulate_stragglers(step, places, NodeSpeeds(32, sigma, slow_nodes=slow), 128, 5).slow_down
+        full = simulate_stragglers(step, places, NodeSpeeds(32, sigma, slow_nodes=slow), 2048, 5).slow_down
         quick = simulated_slow_down(plan, machine, times, 32, sigma, slow, 5)
-        assert quick == pytest.approx(full, abs=0.02 * (full - 1))
+        assert quick == pytest.approx(full, abs=0.03 * sigma + 0.02 * (full - 1))
+
+
+def test_one_node_is_on_average_typical(run):
+    plan, machine, times = figures(run, nodes=1)
+    assert simulated_slow_down(plan, machine, times, 1, 0.02, (), 0) == pytest.approx(1.0, abs=0.001)
+
+
+def test_known_slow_nodes_are_as_many_as_stated():
+    drawn = NodeSpeeds(8, 0.01, slow_nodes=((2, 1.5), (1, 2.0))).draw(512, 0)
+    assert ((drawn == 1.5).sum(axis=1) == 2).all()
+    assert ((drawn == 2.0).sum(axis=1) == 1).all()
+    assert (drawn == 2.0).mean(axis=0) == pytest.approx(1 / 8, abs=0.06)
 
 
 def test_unused_nodes_may_be_the_slow_ones(run):
