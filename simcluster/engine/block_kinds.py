@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from simcluster.engine.block import BlockTimes, solve_block
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 from simcluster.program.plan import StepPlan, block_ops, weight_gradient_ops
-from simcluster.program.pricing import Machine, price
+from simcluster.program.pricing import CLASSES, Machine, price
+
+Floats = NDArray[np.float64]
+
+_AS_PRICED = np.ones(len(CLASSES))
 
 BlockStore = dict[tuple[object, ...], BlockTimes]  # by all that a plan tells about a block
 
 
-def kind_times(plan: StepPlan, machine: Machine, block: str, kind: int, store: BlockStore) -> BlockTimes:
-    """Times of one block, from the store if they are there."""
+def kind_times(
+    plan: StepPlan, machine: Machine, block: str, kind: int, store: BlockStore, pace: Floats = _AS_PRICED
+) -> BlockTimes:
+    """Times of one block, from the store if they are there.
+
+    pace   (CLASSES,) factor on the time of operations, by what a second of theirs is spent on; one for each store
+    """
     again = None if kind == FORWARD else plan.recompute
     job = (plan.arch, plan.batch, plan.layer, plan.exchange, plan.padded_vocab, plan.widening)
     key = (block, kind, again, *job)
     if key not in store:
         if kind == INPUT:
-            whole, weights = (kind_times(plan, machine, block, one, store) for one in (BACKWARD, WEIGHT))
+            whole, weights = (kind_times(plan, machine, block, one, store, pace) for one in (BACKWARD, WEIGHT))
             store[key] = _without(whole, weights)
         else:
             ops = weight_gradient_ops(plan, block) if kind == WEIGHT else block_ops(plan, block, kind == BACKWARD)
-            store[key] = solve_block(ops, price(ops, machine))
+            priced = price(ops, machine)
+            store[key] = solve_block(ops, replace(priced, seconds=priced.seconds * pace[priced.kind]))
     return store[key]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from simcluster.analysis.critical_path import CriticalStep, critical_step
 from simcluster.analysis.uncertainty import Band, ErrorTerm, band, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
 from simcluster.engine.step import StepTimes, solve_step
@@ -16,6 +17,7 @@ from simcluster.evaluation.cost import CostResult, cost_of
 from simcluster.evaluation.power import PowerResult, power_of
 from simcluster.evaluation.running import course_of_run, paid_error_terms, run_error_terms
 from simcluster.evaluation.step import StepResult, step_error_terms
+from simcluster.evaluation.stragglers import StragglerResult, stragglers_of
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.report import MemoryReport, memory_report
@@ -170,7 +172,17 @@ class Evaluation:
     @cached_property
     def run(self) -> RunResult:
         """Goodput and interruptions; days where the scenario states tokens."""
-        return course_of_run(self.resolved, self.means.run, self.waterfall, self.error_terms, self.seed)
+        return course_of_run(self.resolved, self.means.run, self.times, self.error_terms, self.seed)
+
+    @cached_property
+    def stragglers(self) -> StragglerResult | None:
+        """Steps on nodes of unlike speed; None where nobody says that they are."""
+        return stragglers_of(self.resolved, self.times, self.means.run.nodes, self.seed)
+
+    @cached_property
+    def critical(self) -> CriticalStep:
+        """What makes the step as long as it is, by max-plus."""
+        return critical_step(self.resolved.plan, self.resolved.machine, self.times)
 
     @cached_property
     def power(self) -> PowerResult:

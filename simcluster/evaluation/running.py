@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from simcluster.analysis.power import EXPOSED
 from simcluster.analysis.uncertainty import ErrorTerm, spread
-from simcluster.analysis.waterfall import CAUSES, Waterfall
+from simcluster.engine.step import StepTimes
 from simcluster.errors import InputError, Problem
+from simcluster.evaluation.stragglers import slow_down_of
 from simcluster.operations.checkpoint import SavePath, SaveTime, asynchronous_save, synchronous_save
 from simcluster.operations.running import Incidents, RunResult, RunSetup, run
-from simcluster.operations.stragglers import step_slow_down
 from simcluster.resolve import Resolved
 from simcluster.resolve.running import PREEMPTION
 from simcluster.resolve.terms import RunTerms
@@ -21,20 +20,14 @@ _BARRIER_S = 1.0  # estimate: all ranks agree that a checkpoint is whole
 
 
 def course_of_run(
-    resolved: Resolved,
-    terms: RunTerms,
-    fall: Waterfall,
-    error_terms: tuple[ErrorTerm, ...],
-    seed: int,
+    resolved: Resolved, terms: RunTerms, times: StepTimes, error_terms: tuple[ErrorTerm, ...], seed: int
 ) -> RunResult:
     """Goodput and interruptions; with a number of tokens also days, with their 80 % interval.
 
     Raises InputError if failures come so fast that the run makes no headway.
     """
     layout, tokens = resolved.layout, resolved.scenario.training.tokens
-    step_s = fall.total_s
-    exposed = sum(seconds for cause, seconds in zip(CAUSES, fall.seconds) if cause in EXPOSED)
-    slow_down = step_slow_down(resolved.cluster.nodes, 1.0 - exposed / step_s, terms.node_sigma, terms.slow_nodes)
+    step_s = float(times.total[0])
     setup = RunSetup(
         step_s=step_s,
         work_s=tokens / (layout.sequences * layout.sequence_length) * step_s if tokens else None,
@@ -44,7 +37,7 @@ def course_of_run(
         restart_s=terms.restart_s,
         detect_s=terms.detect_s,
         startup_s=terms.restart_s if tokens else 0.0,
-        slow_down=slow_down,
+        slow_down=slow_down_of(resolved, times, terms.nodes, seed),
         incidents=Incidents(*terms.incidents) if terms.incidents else None,
         step_sigma=spread(error_terms),
         rate_sigma=_rate_sigma(terms),

@@ -15,7 +15,7 @@ from typing import Any
 from simcluster.reports.records import to_json
 
 HEADER = ("candidate", "key", "value", "unit")
-_NAMES = ("component", "stage", "path", "name")  # what tells the items of a list apart
+_NAMES = ("part", "node", "component", "stage", "path", "name")  # what tells the items of a list apart
 _UNITS = (
     (re.compile(r"gpu_s_per_million_tokens$"), "GPU-s per million tokens"),
     (re.compile(r"s_per_million_tokens$"), "s per million tokens"),

@@ -222,6 +222,58 @@ class MetaRecord(TypedDict):
 
 
 @_described
+class CriticalPartRecord(TypedDict):
+    """A part of the critical path; the seconds of all parts sum to the path."""
+
+    part: str
+    what: str
+    stage: int
+    """Pipeline stage; -1: all together."""
+    time_s: float
+    share: float
+    """Of the path, 0 to 1."""
+    gain_s: float
+    """By which the step gets shorter if all of this takes 10 % less time."""
+
+
+@_described
+class CriticalRecord(TypedDict):
+    """What makes the step as long as it is."""
+
+    total_s: float
+    sentence: str
+    advice: str
+    parts: list[CriticalPartRecord]
+
+
+@_described
+class BlameRecord(TypedDict):
+    """A slow node."""
+
+    node: str
+    factor: float
+    """Its time over that of a typical node."""
+    cost_s: float
+    """By which the step were shorter if it alone were typical."""
+
+
+@_described
+class StragglersRecord(TypedDict):
+    """Steps on nodes of unlike speed, in seconds."""
+
+    healthy_s: float
+    """With every node typical."""
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    blame: list[BlameRecord]
+    """The dearest first; empty where only a spread is known."""
+    remedies: dict[str, float]
+    """Step times after each: swapped, dropped, rebalanced, binned, binned_rebalanced."""
+
+
+@_described
 class SimulateRecord(TypedDict):
     """Answer of `simulate`, and a candidate's evaluation in `compare`."""
 
@@ -234,6 +286,9 @@ class SimulateRecord(TypedDict):
     """What was stated and nothing computes."""
     step: StepRecord
     waterfall: list[CauseRecord]
+    critical_path: CriticalRecord
+    stragglers: NotRequired[StragglersRecord]
+    """Absent where nobody says that nodes are unlike."""
     memory: MemoryRecord
     power: PowerRecord
     run: RunRecord

@@ -9,13 +9,15 @@ from dataclasses import asdict
 from typing import Any, cast
 
 import simcluster
-from simcluster.evaluation import CostResult, Evaluation, PowerResult
+from simcluster.analysis.critical_path import CriticalStep
+from simcluster.evaluation import CostResult, Evaluation, PowerResult, StragglerResult
 from simcluster.memory.report import MemoryReport
 from simcluster.reports.record_types import (
     BreakEvenRecord,
     CandidateRecord,
     CompareRecord,
     CostRecord,
+    CriticalRecord,
     DeltaRecord,
     MemoryRecord,
     MetaRecord,
@@ -23,7 +25,9 @@ from simcluster.reports.record_types import (
     RunRecord,
     SimulateRecord,
     StepRecord,
+    StragglersRecord,
 )
+from simcluster.reports.slow_nodes import REMEDIES, node_name
 from simcluster.scenario import digest, to_dict
 from simcluster.study import Candidate, Comparison
 from simcluster.units import DAY_S
@@ -42,15 +46,58 @@ def evaluation_record(evaluation: Evaluation, seconds: float | None = None, seed
         "not_modelled": list(evaluation.unmodelled),
         "step": cast("StepRecord", asdict(evaluation.step)),
         "waterfall": [{"component": name, "time_s": time} for name, time in evaluation.waterfall.items()],
+        "critical_path": critical_record(evaluation.critical),
         "memory": memory_record(evaluation.memory),
         "power": power_record(evaluation.power),
         "run": run_record(evaluation),
         "confidence": {"grade": confidence.grade, "low_s": confidence.low_s, "high_s": confidence.high_s},
         "meta": meta_record(seconds, seed, digest(resolved.scenario)),
     }
+    if evaluation.stragglers is not None:
+        record["stragglers"] = stragglers_record(evaluation.stragglers)
     if evaluation.cost is not None:
         record["cost"] = cost_record(evaluation, evaluation.cost)
     return record
+
+
+def critical_record(critical: CriticalStep) -> CriticalRecord:
+    """The critical path."""
+    return {
+        "total_s": critical.total_s,
+        "sentence": critical.sentence(),
+        "advice": critical.advice(),
+        "parts": [
+            {
+                "part": one.what if one.stage < 0 else f"{one.what} of stage {one.stage}",
+                "what": one.what,
+                "stage": one.stage,
+                "time_s": one.seconds,
+                "share": one.share,
+                "gain_s": one.gain_s,
+            }
+            for one in critical.parts
+        ],
+    }
+
+
+def stragglers_record(found: StragglerResult) -> StragglersRecord:
+    """Nodes of unlike speed."""
+    remedies = found.remedies
+    return {
+        "healthy_s": found.healthy_s,
+        "mean_s": found.mean_s,
+        "p50_s": found.p50_s,
+        "p90_s": found.p90_s,
+        "p99_s": found.p99_s,
+        "blame": [
+            {"node": node_name(found, one.node), "factor": one.factor, "cost_s": one.cost_s} for one in found.blame
+        ],
+        "remedies": {
+            name: getattr(remedies, f"{name}_s") for name in REMEDIES if math.isfinite(getattr(remedies, f"{name}_s"))
+        }
+        if remedies
+        else {},
+    }
 
 
 def meta_record(seconds: float | None = None, seed: int | None = None, hash_: str | None = None) -> MetaRecord:

@@ -9,6 +9,7 @@ from simcluster.reports.blocks import Block, Column, Table, Words
 from simcluster.reports.figures import PERCENT, TIMES, digits, in_one_unit
 from simcluster.reports.layout import Page
 from simcluster.reports.outlook import outlook_table
+from simcluster.reports.slow_nodes import slow_nodes_table
 from simcluster.units import format_bytes, format_count, format_percent, format_seconds
 
 _BAR = 24
@@ -21,6 +22,8 @@ def simulate_blocks(evaluation: Evaluation, page: Page) -> list[Block]:
     return [
         Words(headline(evaluation, page), "strong"),
         waterfall_table(evaluation, page),
+        Words((evaluation.critical.sentence(), evaluation.critical.advice())),
+        *([slow_nodes_table(evaluation.stragglers)] if evaluation.stragglers else []),
         memory_table(evaluation),
         outlook_table(evaluation, page),
         facts_table(evaluation),

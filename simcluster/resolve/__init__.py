@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from simcluster.errors import InputError
@@ -116,7 +117,8 @@ def _means(
 
     At once if the scenario says anything of it, so that its problems are told with all others.
     """
-    settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, family, catalogue))
+    folder = Path(loaded.file).parent
+    settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, family, catalogue, folder))
     stated = {path.split(".")[0] for path, origin in loaded.origins.items() if origin.kind != "default"}
     if not stated.isdisjoint(MEANS_BLOCKS):
         try:

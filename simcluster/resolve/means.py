@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from simcluster.hardware.bill import bill_of_materials
 from simcluster.hardware.catalogue import Catalogue
@@ -13,6 +14,7 @@ from simcluster.hardware.found import found_fact
 from simcluster.resolve.acquiring import Machines, market_terms, own_terms, power_terms, rent_terms
 from simcluster.resolve.running import Saved, node_link, run_terms, state_bytes
 from simcluster.resolve.settling import settled
+from simcluster.resolve.speeds import node_terms
 from simcluster.resolve.storing import storage_terms
 from simcluster.resolve.terms import Means, OwnTerms, RentTerms
 from simcluster.resolve.trail import Trail
@@ -33,15 +35,17 @@ def settle_means(
     cluster: Cluster,
     family: SoftwareFamily,
     catalogue: Catalogue,
+    folder: Path,
 ) -> Means:
-    """All that running and paying depends on.
+    """All that running and paying depends on; files that the scenario names start at `folder`.
 
     Raises InputError with every name that is not known and every price that nobody has.
     """
     trail = Trail(origins)
     state = state_bytes(arch, family, scenario.training.precision)
     storage = storage_terms(scenario, cluster, state, catalogue, trail)
-    run = run_terms(scenario, arch, cluster, Saved(state, storage, node_link(cluster)), catalogue, trail)
+    nodes = node_terms(scenario, cluster, folder, trail)
+    run = run_terms(scenario, arch, cluster, Saved(state, storage, node_link(cluster), nodes), catalogue, trail)
     whole = replace(cluster, spares=run.spares)
     machines = Machines(whole, bill_of_materials(catalogue, whole), storage)
     horizon = _horizon(scenario, catalogue, trail)

@@ -22,7 +22,7 @@ from simcluster.operations.checkpoint import checkpoint_bytes, load_s, restart_s
 from simcluster.operations.spares import SWAP_S, mean_down, repair_wait_s, spares_that_pay
 from simcluster.operations.spot import job_preemptions_per_s
 from simcluster.resolve.settling import noted, reason
-from simcluster.resolve.terms import RunTerms, StorageTerms
+from simcluster.resolve.terms import NodeTerms, RunTerms, StorageTerms
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
 from simcluster.scenario.operations import FailureRates, Incidents
@@ -75,11 +75,12 @@ class _Downtime:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint's bytes, the storage it goes to, and one node's rate to there [bytes/s]."""
+    """A checkpoint's bytes, the storage it goes to, one node's rate to there [bytes/s], and how unlike nodes are."""
 
     state_bytes: float
     storage: StorageTerms
     link: float
+    nodes: NodeTerms
 
 
 def state_bytes(arch: Architecture, family: SoftwareFamily, precision: str) -> float:
@@ -120,8 +121,7 @@ def run_terms(
         node_bytes_per_s=saved.link,
         copy_bytes_per_s=min(_PCIE_SHARE * cluster.node.pcie_bytes_per_s, cluster.node.gpu.memory_bytes_per_s),
         serialise_bytes_per_s=_SERIALISE_BYTES_PER_S,
-        node_sigma=_node_sigma(scenario, trail),
-        slow_nodes=tuple((slow.count, slow.factor) for slow in operations.stragglers.slow_nodes),
+        nodes=saved.nodes,
         incidents=_incidents(operations.failures.incidents, trail),
     )
 
@@ -217,14 +217,6 @@ def node_link(cluster: Cluster) -> float:
     node = cluster.node
     own = node.entry.number("storage_nics") * node.entry.number("storage_nic_rate") if node.entry else 0.0
     return own or cluster.nic_bytes_per_s or node.nic_bytes_per_s or float("inf")
-
-
-def _node_sigma(scenario: Scenario, trail: Trail) -> float:
-    stated = scenario.operations.stragglers.node_sigma
-    if stated is None:
-        why = "the usual spread between nodes is in the rates, which were fitted on whole clusters"
-        trail.assume("operations.stragglers.node_sigma", 0.0, why)
-    return stated or 0.0
 
 
 def _incidents(stated: Incidents | None, trail: Trail) -> tuple[float, float, float] | None:

@@ -30,6 +30,24 @@ class StorageTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeTerms:
+    """How unlike nodes are: spread between them, of one from step to step, known slow ones (count, factor).
+
+    measured   name and factor of each node instead of the spread between them, in the order of the ranks; else empty
+    """
+
+    node_sigma: float = 0.0
+    jitter_sigma: float = 0.0
+    slow_nodes: tuple[tuple[int, float], ...] = ()
+    measured: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def alike(self) -> bool:
+        """Whether all nodes are equally fast."""
+        return not (self.node_sigma or self.jitter_sigma or self.slow_nodes or self.measured)
+
+
+@dataclass(frozen=True, slots=True)
 class Doubt:
     """How unsure a value is.
 
@@ -60,7 +78,7 @@ class RunTerms:
     storage            where they go
     node_bytes_per_s   of one node's link to storage
     copy_bytes_per_s, serialise_bytes_per_s   of one GPU to host memory, and of its process into a file
-    node_sigma, slow_nodes   spread of speed between nodes, and known slow ones (count, factor)
+    nodes              how unlike they are
     incidents          outages that a person has to find: per month, median and 90th percentile of the time
     """
 
@@ -80,8 +98,7 @@ class RunTerms:
     node_bytes_per_s: float
     copy_bytes_per_s: float
     serialise_bytes_per_s: float
-    node_sigma: float
-    slow_nodes: tuple[tuple[int, float], ...]
+    nodes: NodeTerms
     incidents: tuple[float, float, float] | None
 
 

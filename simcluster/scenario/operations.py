@@ -77,10 +77,18 @@ class SlowNode(Part):
 
 
 class Stragglers(Part):
-    """Spread of speed between nodes (one standard deviation) and known slow ones."""
+    """How unlike nodes are.
+
+    node_sigma    spread of their speeds, one standard deviation
+    jitter_sigma  spread of one node from step to step
+    slow_nodes    known slow ones, anywhere in the cluster
+    speeds        CSV of measured speeds, nodes in the order in which ranks lie on them; instead of the above
+    """
 
     node_sigma: Fraction | None = None
+    jitter_sigma: Fraction | None = None
     slow_nodes: tuple[SlowNode, ...] = ()
+    speeds: Name | None = None
 
 
 class StorageSystem(Part):

@@ -13,7 +13,11 @@ from simcluster.errors import UsageError
 from simcluster.scenario import Loaded
 from simcluster.scenario import tree as trees
 
-_PATHS = (("model",), ("training", "software", "profile"))  # values that may be paths from the scenario's folder
+_PATHS = (
+    ("model",),
+    ("training", "software", "profile"),
+    ("operations", "stragglers", "speeds"),
+)  # values that may be paths from the scenario's folder
 
 
 def study_text(named: Sequence[tuple[str, Loaded]], folder: Path) -> str:

@@ -22,14 +22,14 @@ def small(slow_last=1.25, lag=0.1):
 def test_the_slow_last_stage_in_words():
     """30 of 39.6 s on stage 3; 10 % less of it saves 3 s, and all chunks 3.9."""
     found = read_path(*small())
-    assert found.sentence(1) == "The step takes 39.6 s: 76 % forward and backward of stage 3, 24 % others."
+    assert found.sentence(1) == "The step takes 39.6 s: 75.8% forward and backward of stage 3, 24.2% others."
     first = found.parts[0]
     assert (first.what, first.stage, first.seconds) == ("forward and backward", 3, pytest.approx(30.0))
     assert first.gain_s == pytest.approx(3.0)
     assert found.levers[0] == ("forward and backward", pytest.approx(3.9))
     assert found.advice() == (
-        "10 % less forward and backward on all stages would shorten the step by 9.8 %, "
-        "10 % less forward and backward of stage 3 alone by 7.6 %."
+        "10% less forward and backward on all stages would shorten the step by 9.85%, "
+        "10% less forward and backward of stage 3 alone by 7.58%."
     )
 
 

@@ -183,9 +183,12 @@ def test_storage_without_a_word_is_the_guideline_and_is_listed(settle):
 
 def test_stragglers_are_as_stated(settle):
     slow = "operations.stragglers.slow_nodes=[{count: 1, factor: 1.02}, {count: 1, factor: 1.5}]"
-    run = settle("operations.stragglers.node_sigma=1%", slow).means().run
-    assert run.node_sigma == 0.01
-    assert run.slow_nodes == ((1, 1.02), (1, 1.5))
+    nodes = (
+        settle("operations.stragglers.node_sigma=1%", "operations.stragglers.jitter_sigma=3%", slow).means().run.nodes
+    )
+    assert (nodes.node_sigma, nodes.jitter_sigma) == (0.01, 0.03)
+    assert nodes.slow_nodes == ((1, 1.02), (1, 1.5))
+    assert settle().means().run.nodes.alike
     assert "operations.stragglers.node_sigma" in _assumed(settle)
     assert "operations.stragglers.node_sigma" not in _assumed(settle, "operations.stragglers.node_sigma=0%")
 
