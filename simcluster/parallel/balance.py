@@ -18,7 +18,7 @@ def balanced_split(costs: Sequence[float], parts: int, embedding: float = 0.0, h
     add up if there is one. Of the splits with that longest stage one is taken whose other stages are much alike.
 
     >>> balanced_split([1.0] * 32, 8, head=2.4)
-    (4, 4, 4, 5, 5, 5, 3, 2)
+    (4, 4, 4, 4, 5, 4, 5, 2)
     >>> balanced_split([1.0, 1.0, 4.0, 1.0], 2)
     (2, 2)
     """

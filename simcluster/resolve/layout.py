@@ -83,6 +83,9 @@ def resolve_layout(
         return None
     virtual = _virtual_stages(plan, arch, trail)
     schedule = _schedule(plan, virtual)
+    if virtual == 1 and plan.order == "breadth-first":
+        message = "breadth-first orders the chunks of a stage, but virtual_stages is 1"
+        trail.problem(f"{LAYOUT}.order", message, "raise virtual_stages, or leave order out")
     if schedule != "breadth-first":
         _note(interleaving_finding(batch.micro_batches, plan.pp, virtual, batch.micro_batch, dp), trail)
     if not _check_size(plan.pp * virtual, batch.micro_batches, trail):
