@@ -1,0 +1,384 @@
+"""Step programs of every schedule against closed forms, published figures and a walk through the orders by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simcluster.engine.des import simulate
+from simcluster.engine.maxplus import solve
+from simcluster.engine.period import step_time
+from simcluster.parallel.schedules import breadth_first, dualpipe, interleaved, one_f_one_b, stage_orders, zb_h1, zb_h2
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
+from simcluster.program.step import POSITIONS, StepProgram, StepShape, step_program
+from simcluster.program.step_rows import PAIR
+
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1", "zb-h2", "dualpipe")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pipeline with times by stage [s]: forward, input gradients, weight gradients; a pair and a message."""
+
+    schedule: str
+    pp: int
+    m: int
+    v: int = 1
+    forward: tuple[float, ...] | float = 1.0
+    inputs: tuple[float, ...] | float = 1.0
+    weights: tuple[float, ...] | float = 1.0
+    pair: float | None = None
+    message: float = 0.0
+
+    def program(self) -> StepProgram:
+        chunks = 2 if self.schedule == "dualpipe" else self.v
+        none = ((0,) * chunks,) * self.pp
+        name = "1f1b" if self.schedule == "interleaved" else self.schedule
+        return step_program(StepShape(name, self.pp, self.m, chunks, None, none, none, True, False, False))
+
+    def times(self, program: StepProgram) -> tuple[np.ndarray, np.ndarray]:
+        """(virtual stages,) of forward, whole backward, weight and input gradients, in that order of kinds; lag."""
+        f, i, w = (np.broadcast_to(np.asarray(x, dtype=float), (self.pp,)) for x in
+                   (self.forward, self.inputs, self.weights))  # fmt: skip
+        order = np.arange(program.parts)
+        held = order % self.pp
+        if self.schedule == "dualpipe":  # the second chunk is the mirror image
+            held = np.where(order < self.pp, held, self.pp - 1 - held)
+        by_kind = np.stack([f, i + w, w, i])[:, held] / self.v
+        return by_kind, np.asarray(self.message)
+
+    def tables(self, program: StepProgram) -> tuple[np.ndarray, np.ndarray]:
+        by_kind, message = self.times(program)
+        durations, lags = np.zeros((program.duration_rows, 1)), np.zeros((program.lag_rows, 1))
+        for kind in range(program.kinds):
+            for part in range(program.parts):
+                first = program.chunk_row(kind, part, 0)
+                durations[first : first + POSITIONS] = by_kind[kind, part]
+        if program.shape.two_way:
+            for part in range(program.parts):
+                first, other = program.chunk_row(PAIR, part, 0), (part + self.pp) % program.parts
+                both = by_kind[FORWARD, part] + by_kind[BACKWARD, other]
+                durations[first : first + POSITIONS] = both if self.pair is None else self.pair
+        for kind in (FORWARD, BACKWARD):
+            for part in range(program.parts):
+                target = program.receiver(kind, part)
+                if target >= 0:
+                    lags[program.message_lag(kind, target)] = message
+        return durations, lags
+
+    def ends(self) -> np.ndarray:
+        program = self.program()
+        return solve(program.graph, *self.tables(program))[:, 0]
+
+    def step_s(self) -> float:
+        return float(self.ends().max())
+
+    def period_s(self) -> float:
+        program = self.program()
+        durations, lags = self.tables(program)
+        ends = solve(program.graph, durations, lags)
+        return float(step_time(program, ends, durations[program.graph.duration], lags)[0])
+
+
+def walked(job: Job) -> dict[tuple[int, int, int], float]:
+    """End of every operation (kind, micro-batch, virtual stage), by going round the stages until all have run."""
+    program = job.program()
+    by_kind, message = job.times(program)
+    orders = stage_orders(program.shape.schedule, job.pp, job.m, program.shape.virtual_stages)
+    ends: dict[tuple[int, int, int], float] = {}
+    free, place = [0.0] * job.pp, [0] * job.pp
+
+    def needs(kind, micro, part):
+        found = [(WEIGHT, (INPUT, micro, part), 0.0)] if kind == WEIGHT else []
+        if kind == WEIGHT:
+            return found
+        sender = program.receiver(1 - min(kind, 1), part) if kind != INPUT else program.receiver(FORWARD, part)
+        if sender >= 0:
+            found.append((kind, (kind, micro, sender), float(message)))
+        elif kind != FORWARD:
+            found.append((kind, (FORWARD, micro, part), 0.0))
+        return found
+
+    def at(key):
+        kind, micro, part = key
+        if kind in (BACKWARD, INPUT):  # a neighbour may run it whole or apart
+            return ends.get((BACKWARD, micro, part), ends.get((INPUT, micro, part)))
+        return ends.get(key)
+
+    moved = True
+    while moved:
+        moved = False
+        for stage, order in enumerate(orders):
+            pairs = set(order.pairs.tolist())
+            while place[stage] < len(order):
+                here = place[stage]
+                batch = [here, here + 1] if here in pairs else [here]
+                ops = [(int(order.kind[x]), int(order.micro[x]), int(order.chunk[x]) * job.pp + stage) for x in batch]
+                waits = [(at(key), lag) for op in ops for _, key, lag in needs(*op)]
+                if any(end is None for end, _ in waits):
+                    break
+                start = max([free[stage], *(end + lag for end, lag in waits)])
+                spent = sum(float(by_kind[kind, part]) for kind, _, part in ops)
+                if len(ops) == 2 and job.pair is not None:
+                    spent = job.pair
+                for op in ops:
+                    ends[op] = start + spent
+                free[stage], place[stage], moved = start + spent, here + len(batch), True
+    assert all(place[stage] == len(order) for stage, order in enumerate(orders))
+    return ends
+
+
+# Closed forms and examples
+
+
+@pytest.mark.parametrize(
+    ("job", "seconds"),
+    [
+        (Job("gpipe", 4, 8), 33),
+        (Job("1f1b", 4, 8), 33),
+        (Job("interleaved", 4, 8, 2), 28.5),
+        (Job("interleaved", 8, 16, 3), 55),
+        (Job("interleaved", 4, 12, 4), 38.25),
+        (Job("breadth-first", 4, 8, 2), 28.5),
+        (Job("zb-h1", 4, 8), 27),
+        (Job("zb-h1", 4, 8, 1, 1.0, 1.2, 0.8), 28.2),
+        (Job("dualpipe", 8, 20), 66),
+        (Job("dualpipe", 16, 40), 134),
+        (Job("gpipe", 4, 8, message=0.1), 33.6),
+        (Job("1f1b", 4, 8, message=0.1), 34.6),
+        (Job("1f1b", 4, 16, message=0.1), 59.8),
+        (Job("1f1b", 8, 32, message=0.1), 123.8),
+        (Job("interleaved", 4, 8, 2, message=0.1), 29.9),
+        (Job("1f1b", 4, 8, 1, (1, 1, 1, 1.25), (1, 1, 1, 1.25), (1, 1, 1, 1.25)), 39.0),
+        (Job("1f1b", 4, 8, 1, (1.25, 1, 1, 1), (1.25, 1, 1, 1), (1.25, 1, 1, 1)), 36.75),
+    ],
+    ids=str,
+)
+def test_examples(job, seconds):
+    assert job.step_s() == pytest.approx(seconds, rel=1e-12)
+
+
+TIMES = st.floats(0.1, 4.0)
+
+
+@given(st.integers(1, 7), st.integers(1, 16), TIMES, TIMES)
+def test_gpipe_and_1f1b(pp, m, forward, back):
+    expected = (m + pp - 1) * (forward + 2 * back)
+    for schedule in ("gpipe", "1f1b"):
+        assert Job(schedule, pp, m, 1, forward, back, back).step_s() == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.integers(2, 6), st.integers(1, 4), st.integers(2, 4), TIMES, TIMES)
+def test_interleaved(pp, groups, v, forward, back):
+    m = pp * groups
+    for schedule, bubble_s in (("interleaved", interleaved.bubble_s), ("breadth-first", breadth_first.bubble_s)):
+        expected = m * (forward + 2 * back) + bubble_s(pp, forward, 2 * back, v)
+        assert Job(schedule, pp, m, v, forward, back, back).step_s() == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.integers(1, 7), st.integers(1, 16), TIMES, TIMES, TIMES)
+def test_zb_h1(pp, m, forward, inputs, weights):
+    job = Job("zb-h1", pp, m, 1, forward, inputs, weights)
+    closed = m * (forward + inputs + weights) + zb_h1.bubble_s(pp, forward, inputs, weights)
+    if m >= pp and weights <= min(forward, inputs):
+        assert job.step_s() == pytest.approx(closed, rel=1e-12)
+    else:
+        assert job.step_s() >= closed * (1 - 1e-12)
+
+
+@given(st.integers(1, 7), st.integers(0, 8), TIMES)
+def test_zb_h2_never_waits_with_equal_times(pp, more, seconds):
+    """Every stage from its first to its last operation takes three times its micro-batches; stages are skewed."""
+    m = 2 * pp - 1 + more
+    job = Job("zb-h2", pp, m, 1, seconds, seconds, seconds)
+    assert zb_h2.bubble_s(pp, seconds, seconds, seconds) == 0
+    assert job.period_s() == pytest.approx(3 * m * seconds, rel=1e-12)
+    assert job.step_s() == pytest.approx((3 * m + pp - 1) * seconds, rel=1e-12)
+
+
+@given(st.integers(2, 6), st.integers(0, 8), TIMES, TIMES, TIMES)
+def test_zb_h2_with_unequal_times_is_never_below_the_closed_form(pp, more, forward, inputs, weights):
+    m = 2 * pp - 1 + more
+    closed = m * (forward + inputs + weights) + zb_h2.bubble_s(pp, forward, inputs, weights)
+    assert Job("zb-h2", pp, m, 1, forward, inputs, weights).period_s() >= closed * (1 - 1e-12)
+
+
+def test_zb_h2_written_for_its_times():
+    """List scheduling comes 0.4 above the hand-written order of the paper."""
+    (seconds, busy) = ({FORWARD: 1.0, INPUT: 1.2, WEIGHT: 0.8}, 24.0)
+    orders = zb_h2.orders(4, 8, (1.0, 1.2, 0.8))
+    ends, starts, free, place = {}, [[] for _ in orders], [0.0] * 4, [0] * 4
+    while any(place[stage] < len(order) for stage, order in enumerate(orders)):
+        for stage, order in enumerate(orders):
+            while place[stage] < len(order):
+                kind, micro = int(order.kind[place[stage]]), int(order.micro[place[stage]])
+                before = {FORWARD: (FORWARD, stage - 1), INPUT: (INPUT, stage + 1), WEIGHT: (INPUT, stage)}[kind]
+                before = (FORWARD, stage) if before == (INPUT, 4) else before
+                needed = 0.0 if before == (FORWARD, -1) else ends.get((*before, micro))
+                if needed is None:
+                    break
+                starts[stage].append(max(free[stage], needed))
+                free[stage] = ends[kind, stage, micro] = starts[stage][-1] + seconds[kind]
+                place[stage] += 1
+    window = max(end - begun[0] for end, begun in zip(free, starts))
+    assert window - busy == pytest.approx(2.2, rel=1e-9)
+    assert zb_h2.bubble_s(4, 1.0, 1.2, 0.8) == pytest.approx(1.8)
+
+
+@given(st.sampled_from([2, 4, 6, 8]), st.integers(0, 6), TIMES, TIMES)
+def test_dualpipe_with_pairs_as_long_as_their_sum(pp, more, forward, weights):
+    """Exact for input gradients as long as the forward, and weight gradients no longer."""
+    m, inputs = 2 * pp + 2 * more, forward
+    weights = min(weights, forward)
+    job = Job("dualpipe", pp, m, 1, forward, inputs, weights)
+    back = inputs + weights
+    closed = m * (forward + back) + dualpipe.bubble_s(pp, back, weights, forward + back)
+    assert job.step_s() == pytest.approx(closed, rel=1e-12)
+
+
+@given(st.sampled_from(["gpipe", "1f1b", "zb-h1", "zb-h2"]), st.integers(1, 12), TIMES, TIMES, TIMES)
+def test_one_stage_has_no_bubble(schedule, m, forward, inputs, weights):
+    job = Job(schedule, 1, m, 1, forward, inputs, weights, message=1.0)
+    assert job.step_s() == pytest.approx(m * (forward + inputs + weights), rel=1e-12)
+
+
+@given(st.integers(2, 6), st.integers(1, 4), TIMES, TIMES, st.floats(0, 2))
+def test_messages(pp, rounds, forward, back, message):
+    """GPipe pays them in fill and drain; 1F1B once more for each round of pp micro-batches."""
+    m = pp * rounds
+    bare = (m + pp - 1) * (forward + 2 * back)
+    gpipe = Job("gpipe", pp, m, 1, forward, back, back, message=message)
+    assert gpipe.step_s() == pytest.approx(bare + 2 * (pp - 1) * message, rel=1e-12)
+    plain = Job("1f1b", pp, m, 1, forward, back, back, message=message)
+    assert plain.step_s() == pytest.approx(bare + message * (2 * (pp - 1) * rounds + 2 * (pp - 2)), rel=1e-12)
+
+
+@given(st.integers(2, 6), st.integers(1, 12), st.floats(0.5, 4.0), st.data())
+def test_unequal_stages_of_1f1b_lie_between_the_bounds(pp, m, ratio, data):
+    """The upper bound holds for one ratio of backward to forward; with any, longest forward and backward bound it."""
+    draw = st.lists(TIMES, min_size=pp, max_size=pp).map(tuple)
+    forward = data.draw(draw)
+    for like, back in ((True, tuple(ratio * one / 2 for one in forward)), (False, data.draw(draw))):
+        both = np.array(forward) + 2 * np.array(back)
+        seconds = Job("1f1b", pp, m, 1, forward, back, back).step_s()
+        assert max(both[:stage].sum() + m * both[stage] for stage in range(pp)) <= seconds * (1 + 1e-12)
+        most = both.max() if like else max(forward) + 2 * max(back)
+        assert seconds <= (both.sum() + (m - 1) * most) * (1 + 1e-12)
+
+
+# Any schedule, any times
+
+
+@st.composite
+def jobs(draw) -> Job:
+    schedule = draw(st.sampled_from(SCHEDULES))
+    pp = draw(st.sampled_from([2, 4, 6]) if schedule == "dualpipe" else st.integers(2, 5))
+    v = draw(st.integers(2, 3)) if schedule in ("interleaved", "breadth-first") else 1
+    m = draw(st.integers(1, 10))
+    m = 2 * (pp + m // 3) if schedule == "dualpipe" else pp * (1 + m % 3) if schedule == "interleaved" else m
+    several = st.lists(TIMES, min_size=pp, max_size=pp).map(tuple)
+    pair = draw(st.none() | TIMES) if schedule == "dualpipe" else None
+    return Job(schedule, pp, m, v, draw(several), draw(several), draw(several), pair, draw(st.floats(0, 1)))
+
+
+def by_operation(job: Job) -> dict[tuple[int, int, int], float]:
+    program, ends = job.program(), job.ends()
+    count = program.chunk_tasks
+    keys = zip(program.kind.tolist(), program.micro.tolist(), program.virtual_stage.tolist())
+    return dict(zip(keys, ends[:count].tolist(), strict=True))
+
+
+@given(jobs())
+def test_programs_do_what_the_orders_say(job):
+    found, expected = by_operation(job), walked(job)
+    assert found.keys() == expected.keys()
+    assert all(found[key] == pytest.approx(expected[key], rel=1e-12) for key in found)
+
+
+@given(jobs())
+def test_both_engines_agree(job):
+    program = job.program()
+    durations, lags = job.tables(program)
+    run = simulate(program.graph, durations[:, 0], lags[:, 0])
+    np.testing.assert_allclose(run.ends, job.ends(), rtol=1e-12)
+
+
+@given(jobs())
+def test_nothing_runs_twice_or_at_once(job):
+    """Each operation once; gradients behind the forward; on a stage one after the other, pairs apart."""
+    program, ends = job.program(), job.ends()
+    count = program.chunk_tasks
+    durations, _ = job.tables(program)
+    spent = durations[program.graph.duration[:count], 0]
+    found = by_operation(job)
+    assert len(found) == count
+    for kind, micro, part in found:
+        if kind == WEIGHT:
+            assert found[kind, micro, part] > found[INPUT, micro, part]
+        elif kind != FORWARD:
+            assert found[kind, micro, part] > found[FORWARD, micro, part]
+    for stage in range(job.pp):
+        tasks = np.flatnonzero((program.virtual_stage % job.pp == stage) & (program.pair != 2))
+        starts = ends[tasks] - spent[tasks]
+        assert (starts[1:] >= ends[tasks][:-1] - 1e-9).all()
+
+
+@settings(max_examples=40)
+@given(jobs(), st.floats(1.01, 3.0), st.data())
+def test_nothing_gets_faster_when_something_gets_slower(job, factor, data):
+    """Of a fixed order; all times by one factor scale the step by it."""
+    program = job.program()
+    durations, lags = job.tables(program)
+    before = solve(program.graph, durations, lags)
+    row = data.draw(st.integers(0, program.chunk_rows - 1))
+    slower = durations.copy()
+    slower[row] *= factor
+    assert (solve(program.graph, slower, lags) >= before - 1e-12).all()
+    late = lags.copy()
+    late[data.draw(st.integers(0, 2 * program.parts - 1))] += factor
+    assert (solve(program.graph, durations, late) >= before - 1e-12).all()
+    np.testing.assert_allclose(solve(program.graph, durations * factor, lags * factor), before * factor, rtol=1e-12)
+
+
+def test_1f1b_bubbles_of_the_closed_form():
+    assert one_f_one_b.bubble_s(4, 1.0, 2.0) == Job("1f1b", 4, 8).step_s() - 24
+
+
+# Gradients and optimizer
+
+
+def with_buckets(schedule: str, pp: int, m: int, bucket_s: float, optimizer_s: float) -> tuple[StepProgram, np.ndarray]:
+    """One bucket a chunk, no message; ends of all tasks."""
+    chunks = 2 if schedule == "dualpipe" else 1
+    shape = StepShape(schedule, pp, m, chunks, None, ((1,) * chunks,) * pp, ((0,) * chunks,) * pp, True, False, False)
+    program = step_program(shape)
+    durations, lags = Job(schedule, pp, m).tables(program)
+    durations[program.bucket_base : program.gather_base] = bucket_s
+    durations[program.optimizer_base : program.wire_base] = optimizer_s
+    return program, solve(program.graph, durations, lags)[:, 0]
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1", "zb-h2", "dualpipe"])
+def test_a_bucket_goes_once_the_last_weight_gradients_are_there(schedule):
+    program, ends = with_buckets(schedule, 4, 8, 0.25, 0.0)
+    makes = np.isin(program.kind, (BACKWARD, WEIGHT))
+    free = np.zeros(4)
+    for row, (stage, chunk, _) in enumerate(program.bucket_rows):
+        mine = makes & (program.virtual_stage == chunk * 4 + stage)
+        ready = ends[: program.chunk_tasks][mine].max()
+        task = program.chunk_tasks + row
+        free[stage] = max(free[stage], ready) + 0.25
+        assert ends[task] == pytest.approx(free[stage], rel=1e-12)
+
+
+def test_only_zb_h2_steps_each_stage_by_itself():
+    for schedule, alone in (("zb-h1", False), ("zb-h2", True)):
+        program, ends = with_buckets(schedule, 4, 8, 0.0, 0.5)
+        steps = ends[-4:] - 0.5
+        chunks = program.virtual_stage
+        own = np.array([ends[: program.chunk_tasks][chunks == stage].max() for stage in range(4)])
+        np.testing.assert_allclose(steps, own if alone else own.max(), rtol=1e-12)
