@@ -84,52 +84,57 @@ class Job:
         return float(step_time(program, ends, durations[program.graph.duration], lags)[0])
 
 
-def walked(job: Job) -> dict[tuple[int, int, int], float]:
-    """End of every operation (kind, micro-batch, virtual stage), by going round the stages until all have run."""
-    program = job.program()
-    by_kind, message = job.times(program)
-    orders = stage_orders(program.shape.schedule, job.pp, job.m, program.shape.virtual_stages)
-    ends: dict[tuple[int, int, int], float] = {}
-    free, place = [0.0] * job.pp, [0] * job.pp
+Operation = tuple[int, int, int]  # kind, micro-batch, virtual stage
 
-    def needs(kind, micro, part):
-        found = [(WEIGHT, (INPUT, micro, part), 0.0)] if kind == WEIGHT else []
+
+class Walk:
+    """Goes round the stages until all operations have run; `ends` says when."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.program = job, job.program()
+        self.by_kind, self.message = job.times(self.program)
+        self.ends: dict[Operation, float] = {}
+
+    def needed(self, op: Operation) -> float | None:
+        """When what an operation waits for is there; None if that is not known yet."""
+        kind, micro, part = op
         if kind == WEIGHT:
-            return found
-        sender = program.receiver(1 - min(kind, 1), part) if kind != INPUT else program.receiver(FORWARD, part)
-        if sender >= 0:
-            found.append((kind, (kind, micro, sender), float(message)))
-        elif kind != FORWARD:
-            found.append((kind, (FORWARD, micro, part), 0.0))
-        return found
+            return self.ends.get((INPUT, micro, part))
+        senders = [x for x in range(self.program.parts) if self.program.receiver(min(kind, 1), x) == part]
+        if not senders:
+            return 0.0 if kind == FORWARD else self.ends.get((FORWARD, micro, part))
+        kinds = (FORWARD,) if kind == FORWARD else (BACKWARD, INPUT)  # a neighbour may run it whole or apart
+        found = [self.ends[one, micro, senders[0]] for one in kinds if (one, micro, senders[0]) in self.ends]
+        return found[0] + float(self.message) if found else None
 
-    def at(key):
-        kind, micro, part = key
-        if kind in (BACKWARD, INPUT):  # a neighbour may run it whole or apart
-            return ends.get((BACKWARD, micro, part), ends.get((INPUT, micro, part)))
-        return ends.get(key)
+    def step(self, ops: list[Operation], free: float) -> float | None:
+        """Runs an operation, or a pair; returns its end."""
+        waits = [self.needed(op) for op in ops]
+        if None in waits:
+            return None
+        spent = sum(float(self.by_kind[kind, part]) for kind, _, part in ops)
+        spent = self.job.pair if len(ops) == 2 and self.job.pair is not None else spent
+        end = max(free, *waits) + spent
+        self.ends.update(dict.fromkeys(ops, end))
+        return end
 
-    moved = True
-    while moved:
-        moved = False
-        for stage, order in enumerate(orders):
-            pairs = set(order.pairs.tolist())
-            while place[stage] < len(order):
-                here = place[stage]
-                batch = [here, here + 1] if here in pairs else [here]
-                ops = [(int(order.kind[x]), int(order.micro[x]), int(order.chunk[x]) * job.pp + stage) for x in batch]
-                waits = [(at(key), lag) for op in ops for _, key, lag in needs(*op)]
-                if any(end is None for end, _ in waits):
-                    break
-                start = max([free[stage], *(end + lag for end, lag in waits)])
-                spent = sum(float(by_kind[kind, part]) for kind, _, part in ops)
-                if len(ops) == 2 and job.pair is not None:
-                    spent = job.pair
-                for op in ops:
-                    ends[op] = start + spent
-                free[stage], place[stage], moved = start + spent, here + len(batch), True
-    assert all(place[stage] == len(order) for stage, order in enumerate(orders))
-    return ends
+    def run(self) -> dict[Operation, float]:
+        left = []
+        for stage, order in enumerate(
+            stage_orders(self.program.shape.schedule, self.job.pp, self.job.m, self.program.shape.virtual_stages)
+        ):
+            ops = list(zip(order.kind.tolist(), order.micro.tolist(), (order.chunk * self.job.pp + stage).tolist()))
+            second = set((order.pairs + 1).tolist())
+            left.append([ops[i : i + 1 + (i + 1 in second)] for i in range(len(ops)) if i not in second])
+        free = [0.0] * self.job.pp
+        while any(left):
+            moved = False
+            for stage, batches in enumerate(left):
+                while batches and (end := self.step(batches[0], free[stage])) is not None:
+                    free[stage], moved = end, True
+                    del batches[0]
+            assert moved, "the orders wait for each other"
+        return self.ends
 
 
 # Closed forms and examples
@@ -294,7 +299,7 @@ def by_operation(job: Job) -> dict[tuple[int, int, int], float]:
 
 @given(jobs())
 def test_programs_do_what_the_orders_say(job):
-    found, expected = by_operation(job), walked(job)
+    found, expected = by_operation(job), Walk(job).run()
     assert found.keys() == expected.keys()
     assert all(found[key] == pytest.approx(expected[key], rel=1e-12) for key in found)
 
