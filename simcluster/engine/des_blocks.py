@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from simcluster.engine.des import Change, Simulated, simulate
 from simcluster.engine.des_step import bounded_share, filled_tables, resource_shares, step_wiring
-from simcluster.engine.step import StepTimes, _Tables
+from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows
+from simcluster.engine.tables import StepTables
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape, chunk_program
 from simcluster.program.graph import Ints
@@ -54,7 +55,7 @@ class _Blocks:
     def __init__(self, plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference) -> None:
         self.plan, self.machine, self.times, self.program = plan, machine, times, times.program
         self.interference = interference
-        self.tables: _Tables = filled_tables(plan, machine, times)
+        self.tables: StepTables = filled_tables(plan, machine, times)
         self.keys = [self._key(task) for task in range(self.program.chunk_tasks)]
         self.insides = {key: self._inside(*key) for key in dict.fromkeys(self.keys)}
 
@@ -82,7 +83,7 @@ class _Blocks:
         device, hosted, host = (
             np.array([getattr(block, name)[0] for block in blocks]) for name in ("device", "hosted", "host")
         )
-        traffic = self.tables._traffic(names, shape)
+        traffic = self.tables.traffic(names, shape)
         durations = np.concatenate([device, traffic.gather, traffic.scatter, traffic.replica, [0.0]])
         return Inside(chunk_program(shape), durations, np.cumsum(host) - host + hosted - device)
 

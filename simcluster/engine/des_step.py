@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.des import Change, Simulated, simulate
-from simcluster.engine.step import StepTimes, _Tables
+from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows, link_names
+from simcluster.engine.tables import StepTables
 from simcluster.parallel.mesh import stage_pair
 from simcluster.program.graph import SOURCE
 from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, chunk_shape
@@ -34,11 +35,9 @@ def step_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> tuple[Flo
     return tables.durations[:, 0], tables.lags[:, 0]
 
 
-def filled_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> _Tables:
+def filled_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> StepTables:
     """Tables of the step program, filled again."""
-    tables = _Tables(plan, machine, times.program, times.blocks)
-    tables.fill()
-    return tables
+    return StepTables(plan, machine, times.program, times.blocks).fill()
 
 
 def solve_step_des(
