@@ -14,22 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.des import Change, Simulated, simulate
-from simcluster.engine.des_step import bounded_share, filled_tables, resource_shares, step_wiring
+from simcluster.engine.des_step import bounded_share, resource_shares, step_wiring
 from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows
 from simcluster.engine.tables import StepTables
-from simcluster.parallel.stages import ChunkContents
+from simcluster.parallel.schedules.order import FORWARD
 from simcluster.program.chunk import ChunkShape, chunk_program
 from simcluster.program.graph import Ints
 from simcluster.program.inlined import ENTRY, Inlined, Inside, inline
 from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape
 from simcluster.program.pricing import CLASSES, Machine
 from simcluster.program.step import POSITIONS
+from simcluster.program.step_rows import PAIR
 from simcluster.program.wiring import NO_FLOW, Wiring
 from simcluster.shapes import GroupShape
 
 Floats = NDArray[np.float64]
-_Key = tuple[bool, tuple[str, ...], ChunkShape]
+_Key = tuple[int, tuple[str, ...], ChunkShape]
+
+# A forward beside a backward (DualPipe) is a block that takes the time of both, and one that takes none.
+_BOTH, _BESIDE = ChunkShape(1), ChunkShape(0)
 
 
 @dataclass(frozen=True)
@@ -55,31 +59,39 @@ class _Blocks:
     def __init__(self, plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference) -> None:
         self.plan, self.machine, self.times, self.program = plan, machine, times, times.program
         self.interference = interference
-        self.tables: StepTables = filled_tables(plan, machine, times)
+        self.tables = StepTables(plan, machine, times.program, times.blocks)
         self.keys = [self._key(task) for task in range(self.program.chunk_tasks)]
-        self.insides = {key: self._inside(*key) for key in dict.fromkeys(self.keys)}
+        self.known: dict[_Key, Inside] = {}
 
     def step(self) -> BlockStep:
         """Program and wiring."""
-        durations, lags = self.tables.durations[:, 0], self.tables.lags[:, 0]
-        insides = [self.insides[key] for key in self.keys]
+        durations, lags = self.times.durations[:, 0], self.times.lags[:, 0]
+        insides = [self._inside(task, *key) for task, key in enumerate(self.keys)]
         program = inline(self.program, insides, durations, lags, self._block_of_lag())
         return BlockStep(program, self._wiring(program))
 
-    def _contents(self, task: int) -> tuple[bool, ChunkContents, int]:
-        """Whether a chunk task is backward, what it holds, and its stage."""
-        pp, part = self.plan.mesh.pp, int(self.program.virtual_stage[task])
-        return bool(self.program.kind[task]), self.plan.contents[part % pp][part // pp], part % pp
-
     def _key(self, task: int) -> _Key:
-        backward, contents, _ = self._contents(task)
-        micro = int(self.program.micro[task])
+        """Kind, blocks and shape of a chunk task."""
+        program, pp = self.program, self.plan.mesh.pp
+        if program.pair[task]:
+            return PAIR, (), _BOTH if program.pair[task] == 1 else _BESIDE
+        kind, micro, part = (int(column[task]) for column in (program.kind, program.micro, program.virtual_stage))
         position = POSITIONS - 1 if micro == self.plan.micro_batches - 1 else min(micro, 1)
-        names = block_names(self.plan, contents, backward)
-        return backward, names, chunk_shape(self.plan, len(names), backward, position)
+        names = block_names(self.plan, self.plan.contents[part % pp][part // pp], kind != FORWARD)
+        return kind, names, chunk_shape(self.plan, len(names), kind != FORWARD, position)
 
-    def _inside(self, backward: bool, names: tuple[str, ...], shape: ChunkShape) -> Inside:
-        blocks = [self.times.blocks[backward, name] for name in names]
+    def _inside(self, task: int, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
+        """What is inside a chunk task; chunks alike share it."""
+        if kind == PAIR:
+            whole = self.times.durations[self.program.graph.duration[task], 0]
+            return Inside(chunk_program(shape), np.array([whole, 0.0, 0.0, 0.0, 0.0]), np.zeros(shape.blocks))
+        key = (kind, names, shape)
+        if key not in self.known:
+            self.known[key] = self._blocks(*key)
+        return self.known[key]
+
+    def _blocks(self, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
+        blocks = [self.times.blocks[kind, name] for name in names]
         device, hosted, host = (
             np.array([getattr(block, name)[0] for block in blocks]) for name in ("device", "hosted", "host")
         )
@@ -114,6 +126,9 @@ class _Blocks:
         shares = self._units(program, flows, transfer)
         known = program.edge >= 0
         sm_bound, hbm_bound = resource_shares(shares)
+        pairs = np.flatnonzero((program.unit != ENTRY) & self._paired(program))
+        sm_bound[pairs] = outer.sm_bound[program.origin[pairs]]
+        hbm_bound[pairs] = outer.hbm_bound[program.origin[pairs]]
         return replace(
             outer,
             flows=flows.flows,
@@ -125,18 +140,24 @@ class _Blocks:
             hbm_bound=hbm_bound,
         )
 
+    def _paired(self, program: Inlined) -> NDArray[np.bool_]:
+        """(tasks,) whether it is part of an overlapped pair."""
+        pairs = np.zeros(len(self.program.graph), dtype=bool)
+        pairs[: self.program.chunk_tasks] = self.program.pair > 0
+        return pairs[program.origin]
+
     def _units(self, program: Inlined, flows: StepFlows, transfer: Ints) -> Floats:
         """Marks transfers of shards; returns the share of each class in every block's time."""
         shares = np.zeros((len(program.graph), len(CLASSES)))
         known: dict[tuple[_Key, int, int], int | None] = {}
-        for task in np.flatnonzero(program.unit != ENTRY).tolist():
+        for task in np.flatnonzero((program.unit != ENTRY) & ~self._paired(program)).tolist():
             origin, unit = int(program.origin[task]), int(program.unit[task])
             key, count = self.keys[origin], self.keys[origin][2].blocks
             if unit < count:
                 block = self.times.blocks[key[0], key[1][unit]]
                 shares[task] = bounded_share(block.busy, float(block.device[0]))
             elif unit < 4 * count:
-                stage = self._contents(origin)[2]
+                stage = int(self.program.virtual_stage[origin]) % self.plan.mesh.pp
                 if (key, unit, stage) not in known:
                     seconds = float(program.durations[task])
                     exchanges = self._exchanges(key[1][unit % count], unit // count)

@@ -15,68 +15,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.des import Change, Simulated, simulate
+from simcluster.engine.period import step_time
 from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows, link_names
-from simcluster.engine.tables import StepTables
 from simcluster.parallel.mesh import stage_pair
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD
 from simcluster.program.graph import SOURCE
-from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, chunk_shape
+from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, end_stages
 from simcluster.program.pricing import ATTENTION, CLASSES, GEMM, MEMORY, Machine
 from simcluster.program.step import POSITIONS, StepProgram
+from simcluster.program.step_rows import PAIR
 from simcluster.program.wiring import NO_FLOW, Wiring, replicated
 from simcluster.shapes import CollectiveKind, GroupShape
 
 Floats = NDArray[np.float64]
 
 
-def step_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> tuple[Floats, Floats]:
-    """Durations and lags of a step's tasks as they are [s], rows as `times.program` names them."""
-    tables = filled_tables(plan, machine, times)
-    return tables.durations[:, 0], tables.lags[:, 0]
-
-
-def filled_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> StepTables:
-    """Tables of the step program, filled again."""
-    return StepTables(plan, machine, times.program, times.blocks).fill()
-
-
-def solve_step_des(
-    plan: StepPlan,
-    machine: Machine,
-    times: StepTimes,
-    wiring: Wiring | None = None,
-    changes: Sequence[Change] = (),
-) -> Simulated:
+def solve_step_des(times: StepTimes, wiring: Wiring | None = None, changes: Sequence[Change] = ()) -> Simulated:
     """The step of one replica, which stands for all, event by event; tasks are those of `times.program`.
 
-    `times` is what `solve_step(plan, machine)` gave. Without a wiring nothing is shared, and the ends are those of
+    Without a wiring nothing is shared, and the ends are those of
     max-plus; `step_wiring` makes one. `changes` may name links (`step_flows.link_number`) and streams (the computing of
     a stage is the stream of its number). Raises SimclusterError if a link that is down for good keeps the step from
     ending.
     """
-    durations, lags = step_tables(plan, machine, times)
-    return simulate(times.program.graph, durations, lags, wiring, changes)
+    return simulate(times.program.graph, times.durations[:, 0], times.lags[:, 0], wiring, changes)
+
+
+def simulated_step_s(times: StepTimes, run: Simulated) -> float:
+    """Time from one step to the next [s] of a run of `times.program`; see `simcluster.engine.period`."""
+    ends = run.ends[:, None]
+    return float(step_time(times.program, ends, ends - (run.starts + run.stalled)[:, None], times.lags[:, :1])[0])
 
 
 def timed_by_events(plan: StepPlan, machine: Machine, times: StepTimes) -> StepTimes:
     """A solved step whose actual times are those of the event engine, with exchanges sharing each stage's links."""
-    found = solve_step_des(plan, machine, times, step_wiring(plan, machine, times))
+    found = solve_step_des(times, step_wiring(plan, machine, times))
     total, ends = times.total.copy(), times.ends.copy()
-    total[0], ends[:, 0] = found.total, found.ends[: len(ends)]
+    total[0], ends[:, 0] = simulated_step_s(times, found), found.ends
     return replace(times, total=total, ends=ends)
 
 
-def solve_replicas_des(
-    plan: StepPlan, machine: Machine, times: StepTimes, wiring: Wiring, replicas: int, changes: Sequence[Change] = ()
-) -> Simulated:
+def solve_replicas_des(times: StepTimes, wiring: Wiring, replicas: int, changes: Sequence[Change] = ()) -> Simulated:
     """The step with several replicas apart, which meet in gradient sums, gathers and norm.
 
     Stage s of replica r computes on stream r*streams + s and has links r*links + `link_number(s, …)`, streams and links
     being those of one replica. Tasks are those of `simcluster.program.wiring.replicated`.
     """
     graph, whole, _ = replicated(times.program.graph, wiring, _shared(times.program), replicas)
-    durations, lags = step_tables(plan, machine, times)
-    return simulate(graph, durations, lags, whole, changes)
+    return simulate(graph, times.durations[:, 0], times.lags[:, 0], whole, changes)
 
 
 def _shared(program: StepProgram) -> NDArray[np.bool_]:
@@ -99,17 +86,18 @@ class StepWires:
     def __init__(self, plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference) -> None:
         self.plan, self.machine, self.times = plan, machine, times
         self.program, self.flows = times.program, StepFlows(plan, machine, interference)
-        self.durations, self.lags = step_tables(plan, machine, times)
+        self.durations, self.lags = times.durations[:, 0], times.lags[:, 0]
         tasks, edges = len(self.program.graph), len(self.program.graph.predecessor)
         self.transfer, self.message = np.full(tasks, NO_FLOW), np.full(tasks, NO_FLOW)
         self.carried, self.extra_s = np.zeros(edges, dtype=bool), np.zeros(edges)
 
     def wiring(self) -> Wiring:
         """All of it."""
-        for kind, step in ((0, 1), (1, -1)):
-            for target in range(self.program.parts):
-                if 0 <= target - step < self.program.parts:
-                    self._message(kind, target - step, target)
+        for kind in (FORWARD, BACKWARD):
+            for source in range(self.program.parts):
+                target = self.program.receiver(kind, source)
+                if target >= 0:
+                    self._message(kind, source, target)
         if not self.plan.pipeline.overlap_messages:
             self._blocking()
         self._exchanges()
@@ -142,7 +130,7 @@ class StepWires:
     def _blocking(self) -> None:
         """A sender that blocks goes on when its message has left."""
         graph, program = self.program.graph, self.program
-        rows = [program.own_lag(kind, part) for kind in (0, 1) for part in range(program.parts)]
+        rows = [program.own_lag(kind, part) for kind in range(program.kinds) for part in range(program.parts)]
         own = np.isin(graph.lag, rows) & (graph.predecessor != SOURCE)
         own &= np.append(self.lags, 0.0)[graph.lag] > 0
         own[own] &= self.message[graph.predecessor[own]] != NO_FLOW
@@ -162,13 +150,14 @@ class StepWires:
             self._collective(program.gather_base + row, parts, (stage,))
 
     def _tied(self) -> None:
-        """First and last stage sum the gradient of a shared embedding."""
-        plan, network, last = self.plan, self.machine.network, self.plan.mesh.pp - 1
+        """The stages of embedding and head sum the gradient of a shared table."""
+        plan, network = self.plan, self.machine.network
         if plan.tied_exchange:
-            pair = stage_pair(plan.mesh, 0, last, network.domain_gpus, network.gpus_per_node)
+            ends = end_stages(plan)
+            pair = stage_pair(plan.mesh, *ends, network.domain_gpus, network.gpus_per_node)
             size = plan.padded_vocab * plan.arch.hidden / plan.mesh.tp * plan.data.gradient_bytes
             group = GroupShape(2, pair.domains, pair.sharers)
-            self._collective(self.program.barrier_row + 1, [Exchange("all_reduce", size, group)], (0, last))
+            self._collective(self.program.barrier_row + 1, [Exchange("all_reduce", size, group)], ends)
 
     def _collective(self, row: int, exchanges: Sequence[Exchange], stages: Sequence[int]) -> None:
         flow = self.flows.collective(exchanges, float(self.durations[row]), stages)
@@ -179,19 +168,23 @@ class StepWires:
         """Shares of each chunk's time that the multiprocessors, and the memory bandwidth, set."""
         program, pp = self.program, self.plan.mesh.pp
         shares = np.zeros((program.duration_rows, len(CLASSES)))
-        for backward in (False, True):
+        busy = {(kind, part): self._busy(kind, part) for kind in range(program.kinds) for part in range(program.parts)}
+        if program.shape.two_way:
             for part in range(program.parts):
-                names = block_names(self.plan, self.plan.contents[part % pp][part // pp], backward)
-                busy = sum((self.times.blocks[backward, name].busy for name in names), np.zeros(len(CLASSES)))
-                for position in range(POSITIONS):
-                    row = program.chunk_row(int(backward), part, position)
-                    shape = chunk_shape(self.plan, len(names), backward, position)
-                    if (backward, names, shape) in self.times.chunks:
-                        length = float(self.times.chunks[backward, names, shape].duration[0])
-                        shares[row] = bounded_share(busy, length)
+                busy[PAIR, part] = busy[FORWARD, part] + busy[BACKWARD, (part + pp) % program.parts]
+        for (kind, part), spent in busy.items():
+            for position in range(POSITIONS):
+                row = program.chunk_row(kind, part, position)
+                shares[row] = bounded_share(spent, float(self.durations[row]))
         sm_bound, hbm_bound = resource_shares(shares)
         rows = program.graph.duration
         return sm_bound[rows], hbm_bound[rows]
+
+    def _busy(self, kind: int, part: int) -> Floats:
+        """Seconds of a chunk by class."""
+        pp = self.plan.mesh.pp
+        names = block_names(self.plan, self.plan.contents[part % pp][part // pp])
+        return sum((self.times.blocks[kind, name].busy for name in names), np.zeros(len(CLASSES)))
 
 
 def bounded_share(busy: Floats, length: float) -> Floats:

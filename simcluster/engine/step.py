@@ -46,6 +46,7 @@ class StepTimes:
 
     total          (STEP_COLUMNS,) step time under each idealisation
     ends           (tasks, STEP_COLUMNS) end of every task
+    durations, lags   (rows, STEP_COLUMNS) tables of the program
     chunks         chunk times by (kind, blocks, shape), kinds as in `parallel.schedules.order`
     blocks         block times by (kind, block); weight and input gradients apart only where the schedule splits them
     compute        (stages, block COLUMNS but the first) time that each stage spends in chunks over the whole step
@@ -57,6 +58,8 @@ class StepTimes:
     program: StepProgram
     total: Floats
     ends: Floats
+    durations: Floats
+    lags: Floats
     chunks: Mapping[ChunkKey, ChunkTimes]
     blocks: Mapping[tuple[int, str], BlockTimes]
     compute: Floats
@@ -88,6 +91,8 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
         program=program,
         total=step_time(program, ends, tables.durations[program.graph.duration], tables.lags),
         ends=ends,
+        durations=tables.durations,
+        lags=tables.lags,
         chunks=tables.chunks,
         blocks=blocks,
         compute=tables.stage_compute(),
@@ -99,16 +104,15 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
     )
 
 
-def sized_step_s(plan: StepPlan, machine: Machine, times: StepTimes, sizes: Sequence[float]) -> float:
-    """Time [s] of a step whose micro-batch k is `sizes[k]` times as large as the plan's.
+def sized_step_s(times: StepTimes, sizes: Sequence[float]) -> float:
+    """Time [s] of a step whose micro-batch k is `sizes[k]` times as large as that of the solved one.
 
-    `times` is what `solve_step(plan, machine)` gave; see `simcluster.program.sizes` for what grows, and ValueError.
+    See `simcluster.program.sizes` for what grows, and ValueError.
     """
-    program = times.program
-    tables = StepTables(plan, machine, program, times.blocks).fill()
-    one = sized(program, tables.durations[:, :1], tables.lags[:, :1], sizes)
+    program, lags = times.program, times.lags[:, :1]
+    one = sized(program, times.durations[:, :1], lags, sizes)
     ends = solve(one.graph, one.durations, one.lags)
-    return float(step_time(program, ends, one.durations, tables.lags[:, :1])[0])
+    return float(step_time(program, ends, one.durations, lags)[0])
 
 
 def _evidence(
