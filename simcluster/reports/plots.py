@@ -27,6 +27,8 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#E69F00", "#56B4E9", "#
 _KINDS = {
     "forward": BLUE,
     "backward": GREEN,
+    "input_gradients": GREEN,
+    "weight_gradients": SKY,
     "optimizer": BLACK,
     "reduce": RED,
     "gather": ORANGE,

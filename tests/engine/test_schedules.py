@@ -387,3 +387,54 @@ def test_only_zb_h2_steps_each_stage_by_itself():
         chunks = program.virtual_stage
         own = np.array([ends[: program.chunk_tasks][chunks == stage].max() for stage in range(4)])
         np.testing.assert_allclose(steps, own if alone else own.max(), rtol=1e-12)
+
+
+@st.composite
+def whole_steps(draw) -> tuple[StepProgram, np.ndarray, np.ndarray]:
+    """Any schedule with buckets, gathers, blocking messages, norm, tied embedding and optimizer."""
+    job = draw(jobs())
+    chunks = len(job.program().shape.grad_buckets[0])
+    counts = st.lists(st.integers(0, 2), min_size=chunks, max_size=chunks).map(tuple)
+    several = st.lists(counts, min_size=job.pp, max_size=job.pp).map(tuple)
+    ends = draw(st.none() | st.lists(st.integers(0, job.pp - 1), min_size=2, max_size=2, unique=True).map(tuple))
+    flags = [draw(st.booleans()) for _ in range(3)]
+    bare = job.program().shape
+    shape = StepShape(
+        bare.schedule,
+        job.pp,
+        job.m,
+        chunks,
+        None,
+        draw(several),
+        draw(several),
+        *flags,
+        ends=ends if flags[2] else None,
+    )
+    program = step_program(shape)
+    durations, lags = job.tables(program)
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    durations[program.bucket_base :] = random.uniform(0, 2, (len(durations) - program.bucket_base, 1))
+    own = slice(2 * program.parts, program.release_base)
+    lags[own] = random.uniform(0, 1, lags[own].shape) * draw(st.booleans())
+    for base, rows, forward in (
+        (program.release_base, program.bucket_rows, False),
+        (program.need_base, program.gather_rows, True),
+    ):
+        for row, (stage, chunk, _) in enumerate(rows):
+            part = chunk * job.pp + stage
+            kind = FORWARD if forward else program.gradient_kind[part]
+            lags[base + row] = -random.uniform(0, 1) * durations[program.chunk_row(kind, part, 0), 0]
+    return program, durations, lags
+
+
+@given(whole_steps())
+def test_both_engines_agree_on_whole_steps(case):
+    program, durations, lags = case
+    run = simulate(program.graph, durations[:, 0], lags[:, 0])
+    ends = solve(program.graph, durations, lags)
+    np.testing.assert_allclose(run.ends, ends[:, 0], rtol=1e-12)
+    planned = step_time(program, ends, durations[program.graph.duration], lags)
+    spent = run.ends - run.starts - run.stalled
+    simulated = step_time(program, run.ends[:, None], spent[:, None], lags)
+    assert simulated == pytest.approx(planned, rel=1e-12)
+    assert (planned <= ends.max(axis=0) * (1 + 1e-12)).all()
