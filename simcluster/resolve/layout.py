@@ -163,7 +163,7 @@ def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
         _note(virtual, trail)
         return
     plan = plan.model_copy(update={"virtual_stages": virtual})
-    if plan.stages == "auto":
+    if isinstance(plan.stages, str):
         _note(depth_finding(plan, arch.layers), trail)
         return
     held, parts = [stage.layers for stage in plan.stages], plan.pp * plan.virtual_stages
