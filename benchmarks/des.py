@@ -75,8 +75,8 @@ def large_scenario(catalogue):
         return evaluate(load_mapping(LARGE), catalogue).waterfall
 
     seconds = best_of(anew)
-    times = parts(evaluate(load_mapping(LARGE), catalogue))[2]
-    events = best_of(lambda: solve_step_des(times), 1)
+    plan, machine, times = parts(evaluate(load_mapping(LARGE), catalogue))
+    events = best_of(lambda: solve_step_des(plan, machine, times), 1)
     return seconds, f"max-plus, {len(times.program.graph):,} tasks; the same step event by event {events:.2f} s"
 
 
@@ -86,8 +86,8 @@ def thousand_gpus(catalogue):
     wiring = step_wiring(plan, machine, times)
     middle = 0.4 * float(times.total[0])
     change = [Change(middle, "link", link_number(0, "network", "out"), 0.5)]
-    seconds = best_of(lambda: solve_replicas_des(times, wiring, plan.mesh.dp, change), 1)
-    run = solve_replicas_des(times, wiring, plan.mesh.dp, change)
+    seconds = best_of(lambda: solve_replicas_des(plan, machine, times, wiring, plan.mesh.dp, change), 1)
+    run = solve_replicas_des(plan, machine, times, wiring, plan.mesh.dp, change)
     return seconds, f"{len(run.ends):,} tasks, {run.events:,} events, step {run.total / times.total[0] - 1:+.2%}"
 
 
@@ -100,10 +100,10 @@ def differences(catalogue):
             continue  # a study, whose layouts are chosen first
         shared, slowed = step_wiring(plan, machine, times), step_wiring(plan, machine, times, Interference())
         totals = (
-            solve_step_des(times).total,
-            solve_step_des(times, shared).total,
+            solve_step_des(plan, machine, times).total,
+            solve_step_des(plan, machine, times, shared).total,
             block_step(plan, machine, times).run().total,
-            solve_step_des(times, slowed).total,
+            solve_step_des(plan, machine, times, slowed).total,
             block_step(plan, machine, times, Interference()).run().total,
         )
         yield path.stem, [total / float(times.total[0]) - 1 for total in totals]

@@ -6,7 +6,7 @@ the same. Traffic inside a chunk (tensor, expert, context parallelism) is part o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -15,28 +15,20 @@ from numpy.typing import NDArray
 
 from simcluster.engine.chunk import ChunkTimes
 from simcluster.engine.step import StepTimes
+from simcluster.engine.step_tables import overlapped_s
 from simcluster.parallel.mesh import stage_pair
-from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, WEIGHT
 from simcluster.program.graph import NO_LAG, SOURCE
-from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape, message_bytes
+from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape, end_stages, message_bytes
 from simcluster.program.pricing import Machine
 from simcluster.program.step import POSITIONS
 
-Stream: TypeAlias = Literal["compute", "data_parallel", "replicas", "messages"]
+Stream: TypeAlias = Literal["compute", "beside", "data_parallel", "replicas", "messages"]
 Kind: TypeAlias = Literal[
-    "forward",
-    "backward",
-    "input_gradients",
-    "weight_gradients",
-    "reduce",
-    "gather",
-    "norm",
-    "tied_embedding",
-    "optimizer",
+    "forward", "backward", "weight_gradient", "reduce", "gather", "norm", "tied_embedding", "optimizer"
 ]
 Floats = NDArray[np.float64]
 
-_KINDS: tuple[Kind, ...] = ("forward", "backward", "weight_gradients", "input_gradients")  # of operations, by number
 _NOTHING = 1e-12  # share of a step below which a span is what rounding leaves of none
 
 
@@ -44,10 +36,11 @@ _NOTHING = 1e-12  # share of a step below which a span is what rounding leaves o
 class Span:
     """Something that takes time on one pipeline stage.
 
-    stream       compute; data_parallel: gradients and parameters on the wire; replicas: sums over copies of a shard;
-                 messages: activations and their gradients on the way to the next stage
-    kind         of a message and of a shard's traffic: the pass that it belongs to; backward is input and weight
-                 gradients at once
+    stream       compute; beside: the backward that runs overlapped with a forward (DualPipe); data_parallel: gradients
+                 and parameters on the wire; replicas: sums over copies of a shard; messages: activations and their
+                 gradients on the way to the next stage
+    kind         backward: whole, or of input gradients alone where weight gradients follow apart; of a message and of
+                 a shard's traffic: the pass that it belongs to
     micro_batch  from 0; -1 for what belongs to the whole step
     part         virtual stage over the whole pipeline; -1 for what belongs to the stage
     start_s, end_s   from the start of the step
@@ -68,11 +61,7 @@ class Span:
 
 
 def timeline(plan: StepPlan, machine: Machine, times: StepTimes) -> tuple[Span, ...]:
-    """Spans of a step by stage, stream and start; `times` is what `solve_step(plan, machine)` gave.
-
-    Of a forward that runs beside a backward (DualPipe) each is shown with its share of the time of both, the forward
-    first.
-    """
+    """Spans of a step by stage, stream and start; `times` is what `solve_step(plan, machine)` gave."""
     steps = _Steps(plan, machine, times)
     least = _NOTHING * float(times.total[0])
     spans = (*steps.chunks(), *steps.messages(), *steps.gathers(), *steps.buckets(), *steps.tail())
@@ -106,9 +95,9 @@ class _Steps:
 
     def chunk(self, kind: int, part: int, position: int) -> ChunkTimes:
         """Times of a chunk by kind of operation, virtual stage, and place of its micro-batch."""
-        contents = self.plan.contents[part % self.pp][part // self.pp]
-        names = block_names(self.plan, contents, kind != FORWARD)
-        return self.times.chunks[kind, names, chunk_shape(self.plan, len(names), kind != FORWARD, position)]
+        contents, backward = self.plan.contents[part % self.pp][part // self.pp], kind != FORWARD
+        names = block_names(self.plan, contents, backward)
+        return self.times.chunks[kind, names, chunk_shape(self.plan, len(names), backward, position)]
 
     def position(self, micro: int) -> int:
         if micro == self.plan.micro_batches - 1:
@@ -116,7 +105,7 @@ class _Steps:
         return min(micro, 1)
 
     def chunks(self) -> Iterator[Span]:
-        """All that is computed for every micro-batch, and the traffic of its shards."""
+        """Forward and backward of every micro-batch, and the traffic of their shards."""
         program = self.program
         table = {
             (kind, part, place): self.chunk(kind, part, place)
@@ -129,40 +118,35 @@ class _Steps:
             kind, micro, part = (int(row[task]) for row in (program.kind, program.micro, program.virtual_stage))
             one = table[kind, part, self.position(micro)]
             if program.pair[task]:
-                yield self._span(part % self.pp, "compute", _KINDS[kind], self._half(task, table), micro, part)
+                yield self._paired(task, kind, micro, part)
                 continue
             for wire, length in enumerate((one.duration, one.wire, one.replica)[: 1 + self.wires]):
                 end = float(self.ends[task + wire * program.chunk_tasks])
-                when = (end - float(length[0]), end)
-                yield self._span(part % self.pp, streams[wire], _KINDS[kind], when, micro, part)
+                yield self._span(part % self.pp, streams[wire], _pass(kind), (end - float(length[0]), end), micro, part)
 
-    def _half(self, task: int, table: Mapping[tuple[int, int, int], ChunkTimes]) -> tuple[float, float]:
-        """Share of an overlapped pair's time that one of the two is shown with."""
-        program = self.program
-        first = task - int(program.pair[task] == 2)
-        end, whole = float(self.ends[first]), float(self.times.durations[program.graph.duration[first], 0])
-        ahead, behind = (
-            float(table[int(program.kind[one]), int(program.virtual_stage[one]), 1].duration[0])
-            for one in (first, first + 1)
-        )
-        middle = end - whole * behind / (ahead + behind) if ahead + behind else end
-        return (end - whole, middle) if task == first else (middle, end)
+    def _paired(self, task: int, kind: int, micro: int, part: int) -> Span:
+        """A forward, or the backward beside it: both from the start to the end of their pair."""
+        first = task - int(self.program.pair[task]) + 1
+        own, other = (int(self.program.virtual_stage[one]) for one in (first, first + 1))
+        both = overlapped_s(self.chunk(FORWARD, own, 1).duration, self.chunk(BACKWARD, other, 1).duration)
+        end = float(self.ends[first])
+        stream: Stream = "compute" if task == first else "beside"
+        return self._span(part % self.pp, stream, _pass(kind), (end - float(both[0]), end), micro, part)
 
     def messages(self) -> Iterator[Span]:
         """Results on their way to the next stage; they leave as their chunk ends."""
         program = self.program
-        passes: tuple[tuple[int, Kind], ...] = ((FORWARD, "forward"), (BACKWARD, "backward"))
-        for way, kind in passes:
-            for part in range(program.parts):
-                target = program.receiver(way, part)
-                if target < 0:
-                    continue
-                seconds = self._message_s(part, target)
-                sends = np.isin(program.kind, (FORWARD,) if way == FORWARD else (BACKWARD, INPUT))
-                for task in np.flatnonzero(sends & (program.virtual_stage == part)).tolist():
-                    end = float(self.ends[task])
-                    micro = int(program.micro[task])
-                    yield self._span(part % self.pp, "messages", kind, (end, end + seconds), micro, part)
+        seconds = {
+            (kind, part): self._message_s(part, program.receiver(kind, part))
+            for kind in (FORWARD, BACKWARD)
+            for part in range(program.parts)
+            if program.receiver(kind, part) >= 0
+        }
+        for task in np.flatnonzero(program.kind != WEIGHT).tolist():
+            kind, part = min(int(program.kind[task]), BACKWARD), int(program.virtual_stage[task])
+            end = float(self.ends[task])
+            when = (end, end + seconds.get((kind, part), 0.0))
+            yield self._span(part % self.pp, "messages", _pass(kind), when, int(program.micro[task]), part)
 
     def _message_s(self, part: int, neighbour: int) -> float:
         network = self.machine.network
@@ -197,10 +181,9 @@ class _Steps:
         barrier = self.behind + len(self.program.gather_rows) + len(self.program.bucket_rows)
         norm = (self._start(barrier), float(self.ends[barrier]))
         tied = (self._start(barrier + 1), float(self.ends[barrier + 1]))
-        holders = self.program.shape.ends or (0, self.pp - 1)
         for stage in range(self.pp):
             task = barrier + 2 + stage
-            if stage in holders:
+            if stage in end_stages(self.plan):
                 yield self._span(stage, "messages", "tied_embedding", tied)
             yield self._span(stage, "data_parallel", "norm", norm)
             yield self._span(stage, "compute", "optimizer", (self._start(task), float(self.ends[task])))
@@ -220,3 +203,7 @@ class _Steps:
         stage: int, stream: Stream, kind: Kind, when: tuple[float, float], micro_batch: int = -1, part: int = -1
     ) -> Span:
         return Span(stage, stream, kind, micro_batch, part, *when)
+
+
+def _pass(kind: int) -> Kind:
+    return "forward" if kind == FORWARD else "weight_gradient" if kind == WEIGHT else "backward"

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from simcluster.cli.options import FORMATS, answer, answer_page, common, tell
+from simcluster.cli.pictures import PLOTS, TRACES, apart, draw, file_for, record
 
 
 @click.command()
@@ -21,12 +22,18 @@ from simcluster.cli.options import FORMATS, answer, answer_page, common, tell
     show_default=True,
     help="Engine of the step; des: event by event, exchanges share links as they meet; auto: max-plus.",
 )
+@click.option(
+    "--trace", callback=file_for(TRACES), metavar="FILE", help="Write the step as a trace: .json or .json.gz."
+)
+@click.option("--plot", callback=file_for(PLOTS), metavar="FILE", help="Draw the step's pipeline: .svg, .png or .pdf.")
 @common(FORMATS)
 def simulate(
     scenario: Path,
     what_if: str | None,
     candidate: str | None,
     engine: str,
+    trace: Path | None,
+    plot: Path | None,
     format_: str,
     output: Path | None,
     sets: tuple[str, ...],
@@ -40,6 +47,7 @@ def simulate(
     \b
     simcluster simulate examples/llama-65b-512xa100.yaml
     simcluster simulate examples/llama-65b-512xa100.yaml --set cluster.fabric=roce-200 --format json
+    simcluster simulate examples/llama-65b-512xa100.yaml --trace step.json.gz --plot step.svg
     """
     from simcluster.hardware.catalogue import Catalogue
     from simcluster.reports.csv import record_csv
@@ -48,12 +56,15 @@ def simulate(
     from simcluster.study import load_one, settled
 
     started = time.perf_counter()
+    apart(trace, plot, output)
     loaded = load_one(scenario, sets, what_if, candidate)
     evaluation = settled(loaded, Catalogue.load(hardware_db), "des" if engine == "des" else "max-plus")
     tell(loaded.notes)
+    record(evaluation, trace)
+    draw(evaluation, plot)
     if format_ in ("json", "csv"):
-        record = evaluation_record(evaluation, None, seed)
-        record["meta"] = {"seconds": time.perf_counter() - started, **record["meta"]}
-        answer(to_json(record) if format_ == "json" else record_csv(record), output)
+        figures = evaluation_record(evaluation, None, seed)
+        figures["meta"] = {"seconds": time.perf_counter() - started, **figures["meta"]}
+        answer(to_json(figures) if format_ == "json" else record_csv(figures), output)
         return
     answer_page(evaluation.name, lambda page: simulate_blocks(evaluation, page), format_, output)

@@ -14,26 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.des import Change, Simulated, simulate
-from simcluster.engine.des_step import bounded_share, resource_shares, step_wiring
+from simcluster.engine.des_step import bounded_share, filled_tables, resource_shares, step_wiring
 from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows
-from simcluster.engine.tables import StepTables
+from simcluster.engine.step_tables import ChunkKey, StepTables
 from simcluster.parallel.schedules.order import FORWARD
+from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape, chunk_program
 from simcluster.program.graph import Ints
 from simcluster.program.inlined import ENTRY, Inlined, Inside, inline
 from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape
 from simcluster.program.pricing import CLASSES, Machine
 from simcluster.program.step import POSITIONS
-from simcluster.program.step_rows import PAIR
 from simcluster.program.wiring import NO_FLOW, Wiring
 from simcluster.shapes import GroupShape
 
 Floats = NDArray[np.float64]
-_Key = tuple[int, tuple[str, ...], ChunkShape]
-
-# A forward beside a backward (DualPipe) is a block that takes the time of both, and one that takes none.
-_BOTH, _BESIDE = ChunkShape(1), ChunkShape(0)
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,13 @@ class BlockStep:
 def block_step(
     plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference = NO_INTERFERENCE
 ) -> BlockStep:
-    """The step of `times = solve_step(plan, machine)` in blocks; one replica stands for all."""
+    """The step of `times = solve_step(plan, machine)` in blocks; one replica stands for all.
+
+    Raises ValueError for a schedule that runs two chunks beside each other (DualPipe): how their blocks interleave is
+    not known here.
+    """
+    if times.program.shape.two_way:
+        raise ValueError("overlapped pairs of chunks are simulated whole, not in blocks")
     return _Blocks(plan, machine, times, interference).step()
 
 
@@ -59,38 +61,31 @@ class _Blocks:
     def __init__(self, plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference) -> None:
         self.plan, self.machine, self.times, self.program = plan, machine, times, times.program
         self.interference = interference
-        self.tables = StepTables(plan, machine, times.program, times.blocks)
+        self.tables: StepTables = filled_tables(plan, machine, times)
         self.keys = [self._key(task) for task in range(self.program.chunk_tasks)]
-        self.known: dict[_Key, Inside] = {}
+        self.insides = {key: self._inside(*key) for key in dict.fromkeys(self.keys)}
 
     def step(self) -> BlockStep:
         """Program and wiring."""
-        durations, lags = self.times.durations[:, 0], self.times.lags[:, 0]
-        insides = [self._inside(task, *key) for task, key in enumerate(self.keys)]
+        durations, lags = self.tables.durations[:, 0], self.tables.lags[:, 0]
+        insides = [self.insides[key] for key in self.keys]
         program = inline(self.program, insides, durations, lags, self._block_of_lag())
         return BlockStep(program, self._wiring(program))
 
-    def _key(self, task: int) -> _Key:
-        """Kind, blocks and shape of a chunk task."""
-        program, pp = self.program, self.plan.mesh.pp
-        if program.pair[task]:
-            return PAIR, (), _BOTH if program.pair[task] == 1 else _BESIDE
-        kind, micro, part = (int(column[task]) for column in (program.kind, program.micro, program.virtual_stage))
+    def _contents(self, task: int) -> tuple[int, ChunkContents, int]:
+        """Kind of a chunk task, what it holds, and its stage."""
+        pp, part = self.plan.mesh.pp, int(self.program.virtual_stage[task])
+        return int(self.program.kind[task]), self.plan.contents[part % pp][part // pp], part % pp
+
+    def _key(self, task: int) -> ChunkKey:
+        kind, contents, _ = self._contents(task)
+        backward = kind != FORWARD
+        micro = int(self.program.micro[task])
         position = POSITIONS - 1 if micro == self.plan.micro_batches - 1 else min(micro, 1)
-        names = block_names(self.plan, self.plan.contents[part % pp][part // pp], kind != FORWARD)
-        return kind, names, chunk_shape(self.plan, len(names), kind != FORWARD, position)
+        names = block_names(self.plan, contents, backward)
+        return kind, names, chunk_shape(self.plan, len(names), backward, position)
 
-    def _inside(self, task: int, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
-        """What is inside a chunk task; chunks alike share it."""
-        if kind == PAIR:
-            whole = self.times.durations[self.program.graph.duration[task], 0]
-            return Inside(chunk_program(shape), np.array([whole, 0.0, 0.0, 0.0, 0.0]), np.zeros(shape.blocks))
-        key = (kind, names, shape)
-        if key not in self.known:
-            self.known[key] = self._blocks(*key)
-        return self.known[key]
-
-    def _blocks(self, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
+    def _inside(self, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
         blocks = [self.times.blocks[kind, name] for name in names]
         device, hosted, host = (
             np.array([getattr(block, name)[0] for block in blocks]) for name in ("device", "hosted", "host")
@@ -126,9 +121,6 @@ class _Blocks:
         shares = self._units(program, flows, transfer)
         known = program.edge >= 0
         sm_bound, hbm_bound = resource_shares(shares)
-        pairs = np.flatnonzero((program.unit != ENTRY) & self._paired(program))
-        sm_bound[pairs] = outer.sm_bound[program.origin[pairs]]
-        hbm_bound[pairs] = outer.hbm_bound[program.origin[pairs]]
         return replace(
             outer,
             flows=flows.flows,
@@ -140,24 +132,18 @@ class _Blocks:
             hbm_bound=hbm_bound,
         )
 
-    def _paired(self, program: Inlined) -> NDArray[np.bool_]:
-        """(tasks,) whether it is part of an overlapped pair."""
-        pairs = np.zeros(len(self.program.graph), dtype=bool)
-        pairs[: self.program.chunk_tasks] = self.program.pair > 0
-        return pairs[program.origin]
-
     def _units(self, program: Inlined, flows: StepFlows, transfer: Ints) -> Floats:
         """Marks transfers of shards; returns the share of each class in every block's time."""
         shares = np.zeros((len(program.graph), len(CLASSES)))
-        known: dict[tuple[_Key, int, int], int | None] = {}
-        for task in np.flatnonzero((program.unit != ENTRY) & ~self._paired(program)).tolist():
+        known: dict[tuple[ChunkKey, int, int], int | None] = {}
+        for task in np.flatnonzero(program.unit != ENTRY).tolist():
             origin, unit = int(program.origin[task]), int(program.unit[task])
             key, count = self.keys[origin], self.keys[origin][2].blocks
             if unit < count:
                 block = self.times.blocks[key[0], key[1][unit]]
                 shares[task] = bounded_share(block.busy, float(block.device[0]))
             elif unit < 4 * count:
-                stage = int(self.program.virtual_stage[origin]) % self.plan.mesh.pp
+                stage = self._contents(origin)[2]
                 if (key, unit, stage) not in known:
                     seconds = float(program.durations[task])
                     exchanges = self._exchanges(key[1][unit % count], unit // count)

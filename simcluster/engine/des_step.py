@@ -8,6 +8,7 @@ chunk (tensor, context, expert parallelism, shards of parameters) stays part of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,10 +19,11 @@ from simcluster.engine.des import Change, Simulated, simulate
 from simcluster.engine.period import step_time
 from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows, link_names
+from simcluster.engine.step_tables import StepTables
 from simcluster.parallel.mesh import stage_pair
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD
 from simcluster.program.graph import SOURCE
-from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, end_stages
+from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, chunk_shape, end_stages
 from simcluster.program.pricing import ATTENTION, CLASSES, GEMM, MEMORY, Machine
 from simcluster.program.step import POSITIONS, StepProgram
 from simcluster.program.step_rows import PAIR
@@ -31,39 +33,59 @@ from simcluster.shapes import CollectiveKind, GroupShape
 Floats = NDArray[np.float64]
 
 
-def solve_step_des(times: StepTimes, wiring: Wiring | None = None, changes: Sequence[Change] = ()) -> Simulated:
+def step_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> tuple[Floats, Floats]:
+    """Durations and lags of a step's tasks as they are [s], rows as `times.program` names them."""
+    tables = filled_tables(plan, machine, times)
+    return tables.durations[:, 0], tables.lags[:, 0]
+
+
+def filled_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> StepTables:
+    """Tables of the step program, filled again."""
+    tables = StepTables(plan, machine, times.program, times.blocks)
+    tables.fill()
+    return tables
+
+
+def solve_step_des(
+    plan: StepPlan,
+    machine: Machine,
+    times: StepTimes,
+    wiring: Wiring | None = None,
+    changes: Sequence[Change] = (),
+) -> Simulated:
     """The step of one replica, which stands for all, event by event; tasks are those of `times.program`.
 
-    Without a wiring nothing is shared, and the ends are those of
+    `times` is what `solve_step(plan, machine)` gave. Without a wiring nothing is shared, and the ends are those of
     max-plus; `step_wiring` makes one. `changes` may name links (`step_flows.link_number`) and streams (the computing of
     a stage is the stream of its number). Raises SimclusterError if a link that is down for good keeps the step from
     ending.
     """
-    return simulate(times.program.graph, times.durations[:, 0], times.lags[:, 0], wiring, changes)
-
-
-def simulated_step_s(times: StepTimes, run: Simulated) -> float:
-    """Time from one step to the next [s] of a run of `times.program`; see `simcluster.engine.period`."""
-    ends = run.ends[:, None]
-    return float(step_time(times.program, ends, ends - (run.starts + run.stalled)[:, None], times.lags[:, :1])[0])
+    durations, lags = step_tables(plan, machine, times)
+    return simulate(times.program.graph, durations, lags, wiring, changes)
 
 
 def timed_by_events(plan: StepPlan, machine: Machine, times: StepTimes) -> StepTimes:
     """A solved step whose actual times are those of the event engine, with exchanges sharing each stage's links."""
-    found = solve_step_des(times, step_wiring(plan, machine, times))
+    found = solve_step_des(plan, machine, times, step_wiring(plan, machine, times))
     total, ends = times.total.copy(), times.ends.copy()
-    total[0], ends[:, 0] = simulated_step_s(times, found), found.ends
+    ends[:, 0] = found.ends[: len(ends)]
+    tables = filled_tables(plan, machine, times)
+    spent = tables.durations[times.program.graph.duration, :1]
+    total[0] = step_time(times.program, ends[:, :1], spent, tables.lags[:, :1])[0]
     return replace(times, total=total, ends=ends)
 
 
-def solve_replicas_des(times: StepTimes, wiring: Wiring, replicas: int, changes: Sequence[Change] = ()) -> Simulated:
+def solve_replicas_des(
+    plan: StepPlan, machine: Machine, times: StepTimes, wiring: Wiring, replicas: int, changes: Sequence[Change] = ()
+) -> Simulated:
     """The step with several replicas apart, which meet in gradient sums, gathers and norm.
 
     Stage s of replica r computes on stream r*streams + s and has links r*links + `link_number(s, …)`, streams and links
     being those of one replica. Tasks are those of `simcluster.program.wiring.replicated`.
     """
     graph, whole, _ = replicated(times.program.graph, wiring, _shared(times.program), replicas)
-    return simulate(graph, times.durations[:, 0], times.lags[:, 0], whole, changes)
+    durations, lags = step_tables(plan, machine, times)
+    return simulate(graph, durations, lags, whole, changes)
 
 
 def _shared(program: StepProgram) -> NDArray[np.bool_]:
@@ -86,7 +108,7 @@ class StepWires:
     def __init__(self, plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference) -> None:
         self.plan, self.machine, self.times = plan, machine, times
         self.program, self.flows = times.program, StepFlows(plan, machine, interference)
-        self.durations, self.lags = times.durations[:, 0], times.lags[:, 0]
+        self.durations, self.lags = step_tables(plan, machine, times)
         tasks, edges = len(self.program.graph), len(self.program.graph.predecessor)
         self.transfer, self.message = np.full(tasks, NO_FLOW), np.full(tasks, NO_FLOW)
         self.carried, self.extra_s = np.zeros(edges, dtype=bool), np.zeros(edges)
@@ -94,9 +116,8 @@ class StepWires:
     def wiring(self) -> Wiring:
         """All of it."""
         for kind in (FORWARD, BACKWARD):
-            for source in range(self.program.parts):
-                target = self.program.receiver(kind, source)
-                if target >= 0:
+            for target, source in enumerate(self.program.senders(kind).tolist()):
+                if source >= 0:
                     self._message(kind, source, target)
         if not self.plan.pipeline.overlap_messages:
             self._blocking()
@@ -150,10 +171,9 @@ class StepWires:
             self._collective(program.gather_base + row, parts, (stage,))
 
     def _tied(self) -> None:
-        """The stages of embedding and head sum the gradient of a shared table."""
-        plan, network = self.plan, self.machine.network
+        """The stages of embedding and head sum the gradient of a shared embedding."""
+        plan, network, ends = self.plan, self.machine.network, end_stages(self.plan)
         if plan.tied_exchange:
-            ends = end_stages(plan)
             pair = stage_pair(plan.mesh, *ends, network.domain_gpus, network.gpus_per_node)
             size = plan.padded_vocab * plan.arch.hidden / plan.mesh.tp * plan.data.gradient_bytes
             group = GroupShape(2, pair.domains, pair.sharers)
@@ -168,23 +188,32 @@ class StepWires:
         """Shares of each chunk's time that the multiprocessors, and the memory bandwidth, set."""
         program, pp = self.program, self.plan.mesh.pp
         shares = np.zeros((program.duration_rows, len(CLASSES)))
-        busy = {(kind, part): self._busy(kind, part) for kind in range(program.kinds) for part in range(program.parts)}
-        if program.shape.two_way:
-            for part in range(program.parts):
-                busy[PAIR, part] = busy[FORWARD, part] + busy[BACKWARD, (part + pp) % program.parts]
-        for (kind, part), spent in busy.items():
+        for kind, part in itertools.product(range(program.kinds), range(program.parts)):
+            backward = kind != FORWARD
+            names = block_names(self.plan, self.plan.contents[part % pp][part // pp], backward)
+            busy = sum((self.times.blocks[kind, name].busy for name in names), np.zeros(len(CLASSES)))
             for position in range(POSITIONS):
-                row = program.chunk_row(kind, part, position)
-                shares[row] = bounded_share(spent, float(self.durations[row]))
+                key = (kind, names, chunk_shape(self.plan, len(names), backward, position))
+                if key in self.times.chunks:
+                    length = float(self.times.chunks[key].duration[0])
+                    shares[program.chunk_row(kind, part, position)] = bounded_share(busy, length)
+        if program.shape.two_way:
+            self._paired(shares)
         sm_bound, hbm_bound = resource_shares(shares)
         rows = program.graph.duration
         return sm_bound[rows], hbm_bound[rows]
 
-    def _busy(self, kind: int, part: int) -> Floats:
-        """Seconds of a chunk by class."""
-        pp = self.plan.mesh.pp
-        names = block_names(self.plan, self.plan.contents[part % pp][part // pp])
-        return sum((self.times.blocks[kind, name].busy for name in names), np.zeros(len(CLASSES)))
+    def _paired(self, shares: Floats) -> None:
+        """Shares of overlapped pairs: of a forward, and of the backward of the other direction beside it."""
+        program, pp, lengths = self.program, self.plan.mesh.pp, self.durations
+        for part, position in itertools.product(range(program.parts), range(POSITIONS)):
+            rows = [
+                program.chunk_row(kind, one, position)
+                for kind, one in ((FORWARD, part), (BACKWARD, (part + pp) % program.parts))
+            ]
+            pair = program.chunk_row(PAIR, part, position)
+            if lengths[pair] > 0:
+                shares[pair] = np.minimum((shares[rows] * lengths[rows][:, None]).sum(axis=0) / lengths[pair], 1.0)
 
 
 def bounded_share(busy: Floats, length: float) -> Floats:

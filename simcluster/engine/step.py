@@ -16,9 +16,13 @@ from simcluster.engine.block_kinds import BlockStore, kind_times
 from simcluster.engine.chunk import ChunkTimes
 from simcluster.engine.maxplus import solve
 from simcluster.engine.period import step_time
-from simcluster.engine.tables import STEP_COLUMNS, ChunkKey, StepTables
+from simcluster.engine.step_tables import STEP_COLUMNS, ChunkKey, StepTables
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD
-from simcluster.program.plan import StepPlan, block_names, step_shape
+from simcluster.program.plan import (
+    StepPlan,
+    block_names,
+    step_shape,
+)
 from simcluster.program.pricing import CLASSES, Machine
 from simcluster.program.sizes import sized
 from simcluster.program.step import StepProgram, step_program
@@ -46,7 +50,6 @@ class StepTimes:
 
     total          (STEP_COLUMNS,) step time under each idealisation
     ends           (tasks, STEP_COLUMNS) end of every task
-    durations, lags   (rows, STEP_COLUMNS) tables of the program
     chunks         chunk times by (kind, blocks, shape), kinds as in `parallel.schedules.order`
     blocks         block times by (kind, block); weight and input gradients apart only where the schedule splits them
     compute        (stages, block COLUMNS but the first) time that each stage spends in chunks over the whole step
@@ -58,8 +61,6 @@ class StepTimes:
     program: StepProgram
     total: Floats
     ends: Floats
-    durations: Floats
-    lags: Floats
     chunks: Mapping[ChunkKey, ChunkTimes]
     blocks: Mapping[tuple[int, str], BlockTimes]
     compute: Floats
@@ -84,15 +85,14 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
         for kind in range(program.kinds)
         for block in sorted(names)
     }
-    tables = StepTables(plan, machine, program, blocks).fill()
+    tables = StepTables(plan, machine, program, blocks)
+    tables.fill()
     ends = solve(program.graph, tables.durations, tables.lags)
     busy, evidence = _evidence(plan, blocks, tables)
     return StepTimes(
         program=program,
         total=step_time(program, ends, tables.durations[program.graph.duration], tables.lags),
         ends=ends,
-        durations=tables.durations,
-        lags=tables.lags,
         chunks=tables.chunks,
         blocks=blocks,
         compute=tables.stage_compute(),
@@ -104,15 +104,17 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
     )
 
 
-def sized_step_s(times: StepTimes, sizes: Sequence[float]) -> float:
-    """Time [s] of a step whose micro-batch k is `sizes[k]` times as large as that of the solved one.
+def sized_step_s(plan: StepPlan, machine: Machine, times: StepTimes, sizes: Sequence[float]) -> float:
+    """Time [s] of a step whose micro-batch k is `sizes[k]` times as large as the plan's.
 
-    See `simcluster.program.sizes` for what grows, and ValueError.
+    `times` is what `solve_step(plan, machine)` gave; see `simcluster.program.sizes` for what grows, and ValueError.
     """
-    program, lags = times.program, times.lags[:, :1]
-    one = sized(program, times.durations[:, :1], lags, sizes)
+    program = times.program
+    tables = StepTables(plan, machine, program, times.blocks)
+    tables.fill()
+    one = sized(program, tables.durations[:, :1], tables.lags[:, :1], sizes)
     ends = solve(one.graph, one.durations, one.lags)
-    return float(step_time(program, ends, one.durations, lags)[0])
+    return float(step_time(program, ends, one.durations, tables.lags[:, :1])[0])
 
 
 def _evidence(

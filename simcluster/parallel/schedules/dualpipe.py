@@ -113,7 +113,8 @@ def _drain(write: _Writer, outer: int, inner: int) -> None:
 def bubble_s(pp: int, backward_s: float, weight_s: float, pair_s: float) -> float:
     """Idle time of a device with balanced stages and free messages: (pp/2 - 1)(tFB + tB - 3 tw).
 
-    `pair_s` is the time of an overlapped forward and backward; exact where it is their sum tf + tB.
+    `pair_s` is the time of an overlapped forward and backward. Exact where it is their sum and tf = tb = tw; with a
+    shorter pair, or unequal parts, the simulated step is longer.
 
     >>> bubble_s(8, 2.0, 1.0, 3.0)
     6.0

@@ -1,4 +1,4 @@
-"""The tables of a step program: what every chunk, message, bucket, gather and optimizer takes, under each idealisation.
+"""The duration and lag tables of a step program, filled from solved blocks and priced exchanges.
 
 Columns are idealisations in the order of `STEP_COLUMNS`; each keeps those before it.
 """
@@ -43,14 +43,21 @@ _CHUNK_COLUMN = (0, 1, 2, 2, 2)
 ChunkKey = tuple[int, tuple[str, ...], ChunkShape]
 
 
-class StepTables:
-    """Duration and lag tables of a step program, rows as it names them, columns `STEP_COLUMNS`; `fill` fills them.
+def overlapped_s(forward: Floats, backward: Floats) -> Floats:
+    """Time of a forward beside a backward, by chunk column [s]: computing of both, behind it exchanges of each.
 
-    durations, lags   [s]
-    chunks            chunk times by (kind, blocks, shape), as they came up
-    runs              (virtual stages,) forwards that each runs in a step
-    reduce_s, gather_s   (stages,) whole time of gradient reduction and parameter gathers
+    >>> overlapped_s(np.array([3.0, 2.0, 1.0]), np.array([5.0, 4.0, 3.0])).tolist()[0]
+    5.0
     """
+    bare = CHUNK_COLUMNS.index("no_expert_context")
+    computing = forward[bare] + backward[bare]
+    moving = np.maximum(forward - forward[bare], 0.0) + np.maximum(backward - backward[bare], 0.0)
+    both: Floats = np.maximum.reduce([forward, backward, np.full_like(forward, computing), moving])
+    return both
+
+
+class StepTables:
+    """Fills the duration and lag tables of a step program; columns are `STEP_COLUMNS`."""
 
     def __init__(
         self, plan: StepPlan, machine: Machine, program: StepProgram, blocks: Mapping[tuple[int, str], BlockTimes]
@@ -70,14 +77,13 @@ class StepTables:
         self.chunks: dict[ChunkKey, ChunkTimes] = {}
         self.names: dict[tuple[ChunkContents, bool], tuple[str, ...]] = {}
 
-    def fill(self) -> StepTables:
-        """Fills both tables."""
+    def fill(self) -> None:
+        """All rows."""
         self._chunks()
         self._messages()
         self._buckets()
         self._gathers()
         self._tail()
-        return self
 
     def chunk(self, contents: ChunkContents, kind: int, position: int) -> ChunkTimes:
         """Times of a chunk, solved once for each distinct one."""
@@ -140,13 +146,10 @@ class StepTables:
     def _pairs(self) -> None:
         """Forward of one direction beside backward of the other: exchanges of each hide behind computing of both."""
         program, pp = self.program, self.plan.mesh.pp
-        bare = CHUNK_COLUMNS.index("no_expert_context")
         for part in range(program.parts):
             other = (part + pp) % program.parts
             one, back = (self.chunk(self.virtual[p], k, 1).duration for p, k in ((part, FORWARD), (other, BACKWARD)))
-            computing = one[bare] + back[bare]
-            moving = np.maximum(one - one[bare], 0.0) + np.maximum(back - back[bare], 0.0)
-            both = np.maximum.reduce([one, back, np.full_like(one, computing), moving])
+            both = overlapped_s(one, back)
             for position in range(POSITIONS):
                 row = program.chunk_row(PAIR, part, position)
                 self.durations[row] = both[list(_CHUNK_COLUMN)]
