@@ -45,10 +45,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A finished run: (tasks,) starts and ends [s]; (links,) bytes that each link carried; number of events."""
+    """A finished run: (tasks,) starts, ends and time stalled on the way [s]; (links,) bytes that each link carried;
+    number of events.
+    """
 
     starts: Floats
     ends: Floats
+    stalled: Floats
     carried: Floats
     events: int
 
@@ -99,7 +102,7 @@ class _Run:
         self.compiled, self.env = compiled, simpy.Environment()
         count = len(compiled.length)
         wiring = compiled.wiring
-        self.starts, self.ends = [math.nan] * count, [math.nan] * count
+        self.starts, self.ends, self.stalled = [math.nan] * count, [math.nan] * count, [0.0] * count
         self.waits, self.ready = list(compiled.waits), list(compiled.ready)
         self.open: dict[tuple[int, int], float] = {}
         self.work: dict[int, _Work] = {}
@@ -129,7 +132,8 @@ class _Run:
         if never:
             raise SimclusterError(f"{self._why(never)}; {len(never)} of {len(self.ends)} tasks never end")
         carried = np.array(self.fluid.carried)
-        return Simulated(np.array(self.starts), np.array(self.ends), carried, self.events)
+        starts, ends, stalled = (np.array(one) for one in (self.starts, self.ends, self.stalled))
+        return Simulated(starts, ends, stalled, carried, self.events)
 
     def _why(self, never: list[int]) -> str:
         links = self.compiled.wiring.links
@@ -217,6 +221,7 @@ class _Run:
         self.open[consumer, need] = now
         work = self.work.get(consumer)
         if work is not None and work.stuck and work.marks[work.next][3] == need:
+            self.stalled[consumer] += now - work.since
             work.stuck, work.since = False, now
             work.next += 1
             self._go(work)

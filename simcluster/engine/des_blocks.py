@@ -26,10 +26,14 @@ from simcluster.program.inlined import ENTRY, Inlined, Inside, inline
 from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape
 from simcluster.program.pricing import CLASSES, Machine
 from simcluster.program.step import POSITIONS
+from simcluster.program.step_rows import PAIR
 from simcluster.program.wiring import NO_FLOW, Wiring
 from simcluster.shapes import GroupShape
 
 Floats = NDArray[np.float64]
+
+# A forward beside a backward is a block that takes the time of both, and a chunk without any.
+_BOTH, _BESIDE = ChunkShape(1), ChunkShape(0)
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,8 @@ def block_step(
 ) -> BlockStep:
     """The step of `times = solve_step(plan, machine)` in blocks; one replica stands for all.
 
-    Raises ValueError for a schedule that runs two chunks beside each other (DualPipe): how their blocks interleave is
-    not known here.
+    A forward beside a backward (DualPipe) is one block, since how those of both interleave is not known here.
     """
-    if times.program.shape.two_way:
-        raise ValueError("overlapped pairs of chunks are simulated whole, not in blocks")
     return _Blocks(plan, machine, times, interference).step()
 
 
@@ -63,12 +64,12 @@ class _Blocks:
         self.interference = interference
         self.tables: StepTables = filled_tables(plan, machine, times)
         self.keys = [self._key(task) for task in range(self.program.chunk_tasks)]
-        self.insides = {key: self._inside(*key) for key in dict.fromkeys(self.keys)}
+        self.known: dict[ChunkKey, Inside] = {}
 
     def step(self) -> BlockStep:
         """Program and wiring."""
         durations, lags = self.tables.durations[:, 0], self.tables.lags[:, 0]
-        insides = [self.insides[key] for key in self.keys]
+        insides = [self._inside(task, key) for task, key in enumerate(self.keys)]
         program = inline(self.program, insides, durations, lags, self._block_of_lag())
         return BlockStep(program, self._wiring(program))
 
@@ -78,6 +79,8 @@ class _Blocks:
         return int(self.program.kind[task]), self.plan.contents[part % pp][part // pp], part % pp
 
     def _key(self, task: int) -> ChunkKey:
+        if self.program.pair[task]:
+            return PAIR, (), _BOTH if self.program.pair[task] == 1 else _BESIDE
         kind, contents, _ = self._contents(task)
         backward = kind != FORWARD
         micro = int(self.program.micro[task])
@@ -85,7 +88,17 @@ class _Blocks:
         names = block_names(self.plan, contents, backward)
         return kind, names, chunk_shape(self.plan, len(names), backward, position)
 
-    def _inside(self, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
+    def _inside(self, task: int, key: ChunkKey) -> Inside:
+        """What is inside a chunk task; those alike share it."""
+        kind, _, shape = key
+        if kind == PAIR:
+            whole = self.tables.durations[self.program.graph.duration[task], 0]
+            return Inside(chunk_program(shape), np.array([whole, 0.0, 0.0, 0.0, 0.0]), np.zeros(shape.blocks))
+        if key not in self.known:
+            self.known[key] = self._blocks(*key)
+        return self.known[key]
+
+    def _blocks(self, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
         blocks = [self.times.blocks[kind, name] for name in names]
         device, hosted, host = (
             np.array([getattr(block, name)[0] for block in blocks]) for name in ("device", "hosted", "host")
@@ -121,6 +134,9 @@ class _Blocks:
         shares = self._units(program, flows, transfer)
         known = program.edge >= 0
         sm_bound, hbm_bound = resource_shares(shares)
+        pairs = np.flatnonzero((program.unit != ENTRY) & self._paired(program))
+        sm_bound[pairs] = outer.sm_bound[program.origin[pairs]]
+        hbm_bound[pairs] = outer.hbm_bound[program.origin[pairs]]
         return replace(
             outer,
             flows=flows.flows,
@@ -132,11 +148,17 @@ class _Blocks:
             hbm_bound=hbm_bound,
         )
 
+    def _paired(self, program: Inlined) -> NDArray[np.bool_]:
+        """(tasks,) whether it is part of an overlapped pair."""
+        pairs = np.zeros(len(self.program.graph), dtype=bool)
+        pairs[: self.program.chunk_tasks] = self.program.pair > 0
+        return pairs[program.origin]
+
     def _units(self, program: Inlined, flows: StepFlows, transfer: Ints) -> Floats:
         """Marks transfers of shards; returns the share of each class in every block's time."""
         shares = np.zeros((len(program.graph), len(CLASSES)))
         known: dict[tuple[ChunkKey, int, int], int | None] = {}
-        for task in np.flatnonzero(program.unit != ENTRY).tolist():
+        for task in np.flatnonzero((program.unit != ENTRY) & ~self._paired(program)).tolist():
             origin, unit = int(program.origin[task]), int(program.unit[task])
             key, count = self.keys[origin], self.keys[origin][2].blocks
             if unit < count:

@@ -68,10 +68,10 @@ def timed_by_events(plan: StepPlan, machine: Machine, times: StepTimes) -> StepT
     """A solved step whose actual times are those of the event engine, with exchanges sharing each stage's links."""
     found = solve_step_des(plan, machine, times, step_wiring(plan, machine, times))
     total, ends = times.total.copy(), times.ends.copy()
-    ends[:, 0] = found.ends[: len(ends)]
-    tables = filled_tables(plan, machine, times)
-    spent = tables.durations[times.program.graph.duration, :1]
-    total[0] = step_time(times.program, ends[:, :1], spent, tables.lags[:, :1])[0]
+    ends[:, 0] = found.ends
+    spent = found.ends - found.starts - found.stalled  # also what a link that others use has made longer
+    lags = filled_tables(plan, machine, times).lags[:, :1]
+    total[0] = step_time(times.program, ends[:, :1], spent[:, None], lags)[0]
     return replace(times, total=total, ends=ends)
 
 

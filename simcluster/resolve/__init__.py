@@ -18,7 +18,7 @@ from simcluster.resolve.expert_parallel import expert_groups
 from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
 from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.means import MEANS_BLOCKS, settle_means
-from simcluster.resolve.plan import step_plan
+from simcluster.resolve.plan import balanced_plan, step_plan
 from simcluster.resolve.records import Layout, Resolved
 from simcluster.resolve.software import fields_read, fields_settling, fields_unbuilt, note_defaults, resolve_software
 from simcluster.resolve.terms import Means
@@ -81,6 +81,8 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     plan = step_plan(executed, cluster, family, layout, parallelism, trail)
     trail.stop()
     machine = _machine(cluster, family, layout, plan, profile, trail)
+    if parallelism.stages == "balanced":
+        plan = balanced_plan(plan, machine, trail)
     return Resolved(
         scenario=scenario,
         arch=arch,

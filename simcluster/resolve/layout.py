@@ -83,6 +83,9 @@ def resolve_layout(
         return None
     virtual = _virtual_stages(plan, arch, trail)
     schedule = _schedule(plan, virtual)
+    if virtual == 1 and plan.order == "breadth-first":
+        message = "breadth-first orders the chunks of a stage, but virtual_stages is 1"
+        trail.problem(f"{LAYOUT}.order", message, "raise virtual_stages, or leave order out")
     if schedule != "breadth-first":
         _note(interleaving_finding(batch.micro_batches, plan.pp, virtual, batch.micro_batch, dp), trail)
     if not _check_size(plan.pp * virtual, batch.micro_batches, trail):
@@ -160,7 +163,7 @@ def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
         _note(virtual, trail)
         return
     plan = plan.model_copy(update={"virtual_stages": virtual})
-    if plan.stages == "auto":
+    if isinstance(plan.stages, str):
         _note(depth_finding(plan, arch.layers), trail)
         return
     held, parts = [stage.layers for stage in plan.stages], plan.pp * plan.virtual_stages

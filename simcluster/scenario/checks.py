@@ -144,7 +144,7 @@ def check_heads(scenario: Scenario) -> Finding | None:
 def check_depth(scenario: Scenario) -> Finding | None:
     """Layers of an inline model fill the stages."""
     plan, model = layout(scenario), scenario.model
-    if not plan or not isinstance(model, InlineArchitecture) or plan.stages != "auto":
+    if not plan or not isinstance(model, InlineArchitecture) or not isinstance(plan.stages, str):
         return None
     return depth_finding(plan, model.layers)
 

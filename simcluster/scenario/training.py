@@ -48,8 +48,8 @@ class StageSpec(Part):
 
 
 def _stages(value: Any) -> Any:
-    if value != "auto" and (not isinstance(value, (list, tuple)) or not value):
-        raise ValueError(f"{value!r} should be 'auto' or a list with the layers of each stage")
+    if value not in ("auto", "balanced") and (not isinstance(value, (list, tuple)) or not value):
+        raise ValueError(f"{value!r} should be 'auto', 'balanced' or a list with the layers of each stage")
     return value
 
 
@@ -72,7 +72,7 @@ class Parallelism(Part):
     layers_per_virtual_stage: Count | None = None  # states virtual_stages by the layers of each
     order: Literal["depth-first", "breadth-first"] = "depth-first"
     stages: Annotated[
-        Annotated[Literal["auto"], Tag("auto")] | Annotated[tuple[StageSpec, ...], Tag("a list")],
+        Annotated[Literal["auto", "balanced"], Tag("auto")] | Annotated[tuple[StageSpec, ...], Tag("a list")],
         Discriminator(_stages_shape),
         BeforeValidator(_stages),
     ] = "auto"

@@ -132,3 +132,23 @@ def test_the_page_names_every_part(say, scenario, record):
 
 def test_the_engine_is_named(record):
     assert record["engine"] == "max-plus"
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ["training.parallelism.schedule=zb-h1"],
+        ["training.parallelism.schedule=zb-h2"],
+        ["training.parallelism.schedule=dualpipe"],
+        ["training.parallelism.virtual_stages=2", "training.parallelism.order=breadth-first"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("engine", ["auto", "des"])
+def test_schedules(say, scenario, sets, engine):
+    changes = [word for one in sets for word in ("--set", one)]
+    said = say("simulate", scenario, *changes, "--engine", engine, "--format", "json")
+    assert said.code == 0
+    answer = said.json
+    assert sum(one["time_s"] for one in answer["waterfall"]) == pytest.approx(answer["step"]["time_s"], rel=1e-9)
+    assert answer["memory"]["peak_bytes"] > 0

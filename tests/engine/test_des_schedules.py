@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from simcluster.engine.des import simulate
 from simcluster.engine.des_blocks import block_step
-from simcluster.engine.des_step import solve_step_des, step_wiring, timed_by_events
+from simcluster.engine.des_step import solve_step_des, step_tables, step_wiring, timed_by_events
 from simcluster.engine.maxplus import solve
+from simcluster.engine.period import step_time
 from simcluster.engine.step_flows import Interference
 from simcluster.program.step import StepShape, step_program
 from simcluster.program.step_rows import PAIRED
@@ -73,14 +74,26 @@ def test_the_waterfall_is_the_step_and_every_part_has_its_sign(evaluation):
     assert min(fall.seconds) >= -1e-9 * evaluation.step.time_s
 
 
-def test_blocks_of_a_split_backward_are_its_chunks(run):
-    evaluation = run({"training": _job("zb-h1")})
-    step = block_step(evaluation.resolved.plan, evaluation.resolved.machine, evaluation.times)
+@pytest.mark.parametrize("schedule", ["zb-h1", "zb-h2", "dualpipe"])
+def test_blocks_of_a_split_backward_are_its_chunks(run, schedule):
+    """Of an overlapped pair too, which is a block of its own."""
+    evaluation = run({"training": _job(schedule)})
+    times = evaluation.times
+    step = block_step(evaluation.resolved.plan, evaluation.resolved.machine, times)
     ends = simulate(step.program.graph, step.program.durations, step.program.lags).ends
-    assert ends.max() == pytest.approx(evaluation.times.total[0], rel=1e-9)
+    chunks = np.arange(times.program.chunk_tasks)
+    np.testing.assert_allclose(ends[step.program.last[chunks]], times.ends[chunks, 0], rtol=1e-9)
+    last = times.ends[:, 0].max()
+    assert ends.max() == pytest.approx(last, rel=1e-9)
+    assert last * (1 - 1e-9) <= step.run().total <= last * 1.05
 
 
-def test_overlapped_pairs_have_no_blocks(run):
-    evaluation = run({"training": _job("dualpipe")})
-    with pytest.raises(ValueError, match="overlapped pairs"):
-        block_step(evaluation.resolved.plan, evaluation.resolved.machine, evaluation.times)
+def test_a_rolling_step_is_as_long_event_by_event(run):
+    """Stages of ZB-H2 that wait for their parameters on the way: without others on the links both engines agree."""
+    evaluation = run({"training": {**_job("zb-h2"), "sharding": {"strategy": "zero-1"}}})
+    plan, machine, times = evaluation.resolved.plan, evaluation.resolved.machine, evaluation.times
+    assert times.program.gather_rows
+    found = solve_step_des(plan, machine, times)
+    spent = (found.ends - found.starts - found.stalled)[:, None]
+    lags = step_tables(plan, machine, times)[1][:, None]
+    assert step_time(times.program, found.ends[:, None], spent, lags)[0] == pytest.approx(times.total[0], rel=1e-12)

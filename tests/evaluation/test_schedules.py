@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from simcluster.engine.step import sized_step_s
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 
 
@@ -61,3 +62,17 @@ def test_stages_may_hold_the_embedding_or_the_head_alone(run):
     alone = run({"training": {"parallelism": {"tp": 2, "pp": 4, "stages": ends}}})
     assert alone.step.time_s > plain.step.time_s
     assert alone.resolved.plan.contents[3][0].layers == 0
+
+
+@pytest.mark.parametrize("name", ["1f1b", "zb-h1", "zb-h2", "dualpipe"])
+def test_micro_batches_of_unequal_size(jobs, name):
+    """Equal ones change nothing; one twice as long costs about its own time on one stage."""
+    plan, machine, times = jobs[name].resolved.plan, jobs[name].resolved.machine, jobs[name].times
+    assert sized_step_s(plan, machine, times, [1.0] * plan.micro_batches) == pytest.approx(times.total[0], rel=1e-12)
+    longer = sized_step_s(plan, machine, times, [2.0, *[1.0] * (plan.micro_batches - 1)])
+    assert longer >= times.total[0] + 0.9 * times.compute[:, 0].min() / plan.micro_batches
+
+
+def test_one_stage_has_nothing_to_split(run):
+    layouts = [{"tp": 2, "pp": 1, "schedule": schedule} for schedule in ("1f1b", "zb-h1", "zb-h2", "dualpipe")]
+    assert len({run({"training": {"parallelism": layout}}).step.time_s for layout in layouts}) == 1

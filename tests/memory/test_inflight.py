@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simcluster.errors import InputError
 from simcluster.memory.inflight import SCHEDULES, chunk_sets, head_sets, in_flight_sets
 from simcluster.parallel.schedules import stage_orders
+from simcluster.parallel.schedules.order import peak_in_flight
 
 
 def replayed(schedule: str, pp: int, micro_batches: int, virtual: int = 1) -> list[int]:
@@ -93,3 +94,19 @@ def test_arrays_equal_scalars(schedule: str, virtual: int) -> None:
 def test_unknown_schedule_is_refused() -> None:
     with pytest.raises(InputError, match="did you mean 'zb-h1'"):
         in_flight_sets("zbh1", 0, 4, 8)
+
+
+@given(st.sampled_from(["zb-h1", "zb-h2", "breadth-first"]), st.integers(2, 7), st.integers(1, 20))
+def test_other_schedules_equal_their_orders(schedule: str, pp: int, m: int) -> None:
+    """Split backwards free memory at the weight gradients."""
+    replay = [peak_in_flight(order) for order in stage_orders(schedule, pp, m)]
+    assert [in_flight_sets(schedule, stage, pp, m) for stage in range(pp)] == replay
+
+
+@given(st.sampled_from([2, 4, 6, 8]), st.integers(0, 8))
+def test_dualpipe_equals_its_order(pp: int, more: int) -> None:
+    """Of both directions together; half of them each where a stage's two chunks are told apart."""
+    m = 2 * (pp + more)
+    replay = [peak_in_flight(order) for order in stage_orders("dualpipe", pp, m)]
+    assert [in_flight_sets("dualpipe", stage, pp, m) for stage in range(pp)] == replay
+    assert chunk_sets("dualpipe", 0, pp, m, 2) == ((pp + 1) / 2, (pp + 1) / 2)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simcluster.parallel.stages import split_layers, stage_contents
+from simcluster.parallel.stages import both_ways, split_layers, stage_contents
 
 
 @given(st.integers(1, 200), st.integers(1, 40))
@@ -28,3 +28,23 @@ def test_chunk_j_of_stage_i_is_virtual_stage_j_pp_plus_i():
 def test_a_layout_that_does_not_sum_is_refused():
     with pytest.raises(ValueError, match="sum to 12"):
         stage_contents(12, 2, 1, explicit=(5, 6))
+
+
+def test_embedding_and_head_on_any_stage():
+    contents = stage_contents(6, 4, explicit=(0, 2, 4, 0), ends=(1, 2))
+    assert [(one.layers, one.embedding, one.head, one.first) for (one,) in contents] == [
+        (0, False, False, 0), (2, True, False, 0), (4, False, True, 2), (0, False, False, 6),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ends", [(2, 3), (0, 1), (2, 1), (0, 4), (-1, 3)])
+def test_no_layers_before_the_embedding_or_behind_the_head(ends):
+    with pytest.raises(ValueError, match="have layers before or behind them"):
+        stage_contents(6, 4, explicit=(0, 2, 4, 0), ends=ends)
+
+
+def test_both_ways_every_layer_is_held_twice():
+    held = both_ways(stage_contents(8, 4, explicit=(1, 2, 3, 2)))
+    assert [[one.layers for one in stage] for stage in held] == [[1, 2], [2, 3], [3, 2], [2, 1]]
+    assert [[one.embedding for one in stage] for stage in held] == [[True, False], *[[False] * 2] * 2, [False, True]]
+    assert [[one.head for one in stage] for stage in held] == [[False, True], *[[False] * 2] * 2, [True, False]]

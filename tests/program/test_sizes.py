@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from simcluster.engine.maxplus import solve
 from simcluster.program.sizes import sized
 from simcluster.program.step import StepShape, step_program
+from simcluster.program.step_rows import PAIR
 
 
 def _program(schedule="1f1b", pp=2, m=2, wires=False):
@@ -64,3 +65,27 @@ def test_sizes_that_do_not_fit():
     moving = _program(wires=True)
     with pytest.raises(ValueError, match="shards"):
         sized(moving, np.ones((moving.duration_rows, 1)), np.ones((moving.lag_rows, 1)), [1.0, 1.0])
+
+
+def test_weight_gradients_grow_too():
+    """ZB-H1, the second micro-batch twice the first; stage 0 runs F0 F1 B0 W0 B1 W1, stage 1 F0 B0 F1 B1 W0 W1."""
+    program = _program("zb-h1")
+    durations, lags = np.ones((program.duration_rows, 1)), np.zeros((program.lag_rows, 1))
+    one = sized(program, durations, lags, [1, 2])
+    ends = solve(one.graph, one.durations, one.lags)[: program.chunk_tasks, 0]
+    assert ends.tolist() == [1, 3, 4, 5, 9, 11, 2, 3, 5, 7, 8, 10]
+
+
+def test_a_pair_grows_as_its_parts_do():
+    """Forward 1 and backward 3, together 4: of sizes a and b they take a + 3 b."""
+    program = _program("dualpipe", m=4)
+    durations, lags = np.zeros((program.duration_rows, 1)), np.zeros((program.lag_rows, 1))
+    for kind, seconds in ((0, 1.0), (1, 3.0), (2, 1.5), (3, 1.5), (PAIR, 4.0)):
+        durations[program.chunk_row(kind, 0, 0) : program.chunk_row(kind + 1, 0, 0)] = seconds
+    sizes = [1.0, 2.0, 5.0, 1.0]
+    one = sized(program, durations, lags, sizes)
+    pairs = np.flatnonzero(program.pair == 1)
+    assert pairs.size
+    for task in pairs:
+        ahead, behind = (sizes[program.micro[place]] for place in (task, task + 1))
+        assert one.durations[task, 0] == pytest.approx(ahead + 3 * behind)

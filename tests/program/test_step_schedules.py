@@ -151,7 +151,7 @@ def _drawn(data, schedule):
     m = data.draw(st.integers(1, 10)) if schedule != "dualpipe" else 2 * pp + 2 * data.draw(st.integers(0, 3))
     if schedule == "interleaved":
         pp, m = max(pp, 2), max(pp, 2) * data.draw(st.integers(1, 3))
-    program = program_of(schedule, pp, m, 2)
+    program = program_of(schedule, pp, m, 2 if schedule == "breadth-first" else 1)  # others have chunks of their own
     times = [data.draw(st.lists(TIMES, min_size=pp, max_size=pp).map(np.array)) for _ in range(3)]
     return program, tables(program, *times, lag=data.draw(st.floats(0, 0.5)))
 

@@ -68,3 +68,40 @@ def test_sharding_decides_the_collectives(settle):
 def test_optimizer_moves_what_the_family_says(settle):
     plan = settle("training.software.overrides.optimizer_bytes=50").plan
     assert plan.optimizer_bytes + plan.gradient_pass_bytes == 50
+
+
+def test_a_balanced_split_shortens_the_longest_stage(settle):
+    """A vocabulary of 256k on a small model: its head is worth several layers."""
+    from itertools import combinations
+
+    from simcluster.engine.step import solve_step
+    from simcluster.evaluation import Evaluation
+
+    model = "model={layers: 8, hidden: 1024, heads: 8, ffn: 4096, vocab: 128000}"
+    layout = "training.parallelism={{tp: 1, pp: 4, stages: {}}}"
+    found = settle(model, layout.format("balanced"))
+    sizes = found.values["training.parallelism.stages"][0]
+    assert [one.layers for (one,) in found.plan.contents] == sizes
+    assert sizes[-1] < 2 < max(sizes)
+    longest = {}
+    for cuts in combinations(range(9), 3):
+        sizes_here = [b - a for a, b in zip((0, *cuts), (*cuts, 8), strict=True)]
+        if min(sizes_here[1:-1]) < 1:
+            continue
+        plan = settle(model, layout.format(sizes_here)).plan
+        longest[tuple(sizes_here)] = solve_step(plan, found.machine).compute[:, 0].max()
+    assert longest[tuple(sizes)] <= min(longest.values()) * 1.001
+    assert Evaluation(found).step.time_s < Evaluation(settle(model, layout.format("auto"))).step.time_s
+
+
+@pytest.mark.parametrize("more", ["virtual_stages: 2", "schedule: dualpipe"])
+def test_a_balanced_split_of_chunks_and_of_two_directions(settle, more):
+    sets = ("training.global_batch=64", f"training.parallelism={{tp: 1, pp: 4, stages: balanced, {more}}}")
+    plan = settle(*sets).plan
+    assert sum(one.layers for stage in plan.contents for one in stage) == (16 if "dual" in more else 8)
+    assert len(plan.contents[0]) == 2
+
+
+def test_more_stages_than_can_be_balanced(refused):
+    sets = ("training.parallelism={tp: 1, pp: 16, stages: balanced}", "training.global_batch=16")
+    assert any("is more than the 8 layers with embedding and head" in one for one in refused(*sets))
