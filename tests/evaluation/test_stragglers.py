@@ -26,7 +26,7 @@ def test_a_slow_node_costs_its_compute_share(run):
     fall = dict(evaluation.waterfall.items())
     computing = fall["ideal"] + fall["kernel_inefficiency"] + fall["memory_bound"]
     assert 0.2 * computing / evaluation.step.time_s * 0.6 <= slower <= 0.2  # the host hides a part
-    assert evaluation.stragglers.mean_s / evaluation.stragglers.healthy_s - 1 == pytest.approx(slower, rel=0.02)
+    assert evaluation.stragglers.mean_s / evaluation.stragglers.healthy_s - 1 == pytest.approx(slower, rel=0.06)
     (one,) = evaluation.stragglers.blame
     assert one.factor == 1.2
     assert evaluation.stragglers.remedies.swapped_s == pytest.approx(evaluation.stragglers.healthy_s)
