@@ -89,15 +89,20 @@ def test_two_runs_with_one_seed_share_the_errors_of_step_time_and_rate():
     assert abs(together[0, 2]) < 0.1
 
 
+@pytest.mark.parametrize("slower", [1.0, 1.5])
 @pytest.mark.parametrize("flush_s", [0.0, 300.0])
 @pytest.mark.parametrize("per_span", [0.02, 0.2, 1.0])
-def test_the_mean_is_the_renewal_equation(per_span, flush_s):
-    """E[segment] = e^(lambda (R + F)) (1/lambda + D) (e^(lambda (tau + C)) - 1), written out here."""
+def test_the_mean_is_the_renewal_equation(per_span, flush_s, slower):
+    """E[segment] = e^(lambda (R + F)) (1/lambda + D) (e^(lambda (tau + C)) - 1), written out here.
+
+    Slower steps lengthen the time between two checkpoints, not their number.
+    """
     rate = per_span / 3660.0
     course = replace(COURSE, failures_per_s=0.9 * rate, incidents_per_s=0.1 * rate, flush_s=flush_s)
     down = 0.9 * 900.0 + 0.1 * 40_000.0
-    segment = math.exp(rate * (500.0 + flush_s)) * (1 / rate + down) * math.expm1(rate * 3660.0)
-    assert_mean(wall_draws(course, 0.0, 0.0, 11, draws=MANY), 700.0 + 100 * segment)
+    segment = math.exp(rate * (500.0 + flush_s)) * (1 / rate + down) * math.expm1(rate * (3600.0 * slower + 60.0))
+    walls = wall_draws(course, 0.0, 0.0, 11, step_log_error=np.full(MANY, math.log(slower)))
+    assert_mean(walls, 700.0 + 100 * segment)
 
 
 def test_the_number_of_interruptions_is_a_sum_of_geometric_ones():
@@ -142,7 +147,12 @@ def test_an_unknown_rate_is_log_normal_in_its_failures_and_leaves_incidents_alon
 
 
 @given(
-    st.floats(0, 1e-2), st.floats(0, 1e-3), st.floats(1.0, 1e5), st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0, 1.5)
+    st.floats(0, 1e-2),
+    st.floats(0, 1e-3),
+    st.floats(1.0, 1e5),
+    st.floats(0, 1e4),
+    st.just(0.0) | st.floats(0, 1e4),
+    st.floats(0, 1.5),
 )
 def test_no_run_ends_before_its_work_is_done(failures, incidents, interval, flush, restart, sigma):
     course = replace(
@@ -153,12 +163,22 @@ def test_no_run_ends_before_its_work_is_done(failures, incidents, interval, flus
         flush_s=flush,
         restart_s=restart,
     )
+    course = replace(course, down_s=0.0, diagnosis_s=0.0)
     walls = wall_draws(course, 0.0, sigma, 29, draws=200)
     assert np.isfinite(walls).all()
     assert (walls >= (700.0 + course.segments * 60.0 + course.work_s) * (1 - 1e-12)).all()
 
 
-def test_a_hopeless_run_is_long_and_finite():
-    walls = wall_draws(replace(COURSE, failures_per_s=1.0), 0.1, 1.0, 31)
+def test_an_interruption_never_gives_time_back():
+    """A single one loses half a span on average and as much again in deviation: the draw is cut off at nothing."""
+    course = replace(COURSE, failures_per_s=3e-6, incidents_per_s=0.0, restart_s=0.0, down_s=0.0)
+    walls = wall_draws(course, 0.0, 0.0, 37, draws=MANY)
+    assert walls.min() == pytest.approx(STEADY_S, rel=1e-12)
+    assert (walls > STEADY_S + 1.0).mean() == pytest.approx(-math.expm1(-3e-6 * 366_000.0), abs=0.05)
+
+
+@pytest.mark.parametrize("interval_s", [3600.0, 0.01])
+def test_a_hopeless_run_is_long_and_finite(interval_s):
+    walls = wall_draws(replace(COURSE, failures_per_s=1.0, interval_s=interval_s), 0.1, 1.0, 31)
     assert np.isfinite(walls).all()
     assert np.median(walls) > 1e4 * STEADY_S

@@ -27,6 +27,7 @@ NO_OVERLAP = {"tp_overlap": False, "tp_bulk_overlap": False}
 CASES = [
     ("dense", "megatron-core", {}),
     ("dense", "megatron-lm-2021", {"precision": "fp16", **LONG}),
+    ("dense", "generic", {"precision": "tf32", "recompute": {"modules": ["every-other-matmul"]}}),
     ("experts", "generic", {**LONG, "expert_imbalance": 1.5}),
     ("experts", "deepspeed", {"recompute": {"modules": ["layernorm", "moe_act"]}}),
     (LATENT, "megatron-core", {}),

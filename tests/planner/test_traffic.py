@@ -24,6 +24,8 @@ CASES = [
     ("dense", "deepspeed", {}),
     ("dense", "pytorch-ddp", {}),
     ("dense", "generic", {"sequence_length": 65536, "global_batch": 16}),
+    ("dense", "generic", {"sharding": {"strategy": "zero-1", "group": 4}}),
+    ("dense", "internevo", {}),
     ("experts", "megatron-core", {}),
     ("experts", "megatron-deepspeed", {"precision": "fp16"}),
     ("experts", "generic", {"sharding": {"strategy": "hsdp", "group": "node"}}),
@@ -31,10 +33,11 @@ CASES = [
 
 
 class Toll(Machine):
-    """A transfer takes a second for each byte of the whole, whatever the collective; one of four bytes none."""
+    """A second for each byte that a rank of a ring sends (receives, in a broadcast); the norm's four bytes are free."""
 
     def transfer(self, kind, size, group):
-        seconds = np.where(np.asarray(size, dtype=float) <= 4.0, 0.0, size)
+        passes = 1.0 if kind == "broadcast" else (1 - 1 / group.ranks) * (2 if kind == "all_reduce" else 1)
+        seconds = passes * np.where(np.asarray(size, dtype=float) <= 4.0, 0.0, size)
         return Estimate(seconds if np.shape(size) else float(seconds), 0, 0.0 * seconds, "bandwidth")
 
 
@@ -140,35 +143,44 @@ def test_rows_are_priced_alike_together_and_alone(traffic):
 # --- by hand ----------------------------------------------------------------------------------------------------------
 
 
-def replicated(traffic, strategy, family="generic", **more):
-    """Sixteen GPUs, replicas alone, gradients of 4 bytes and parameters of 2: a row, its prices, its parameters."""
-    overrides = {"gradient_dtype": "fp32", **more}
-    software = {"family": family, "overrides": overrides}
-    every, found = traffic("dense", Toll, count=0, software=software, sharding={"strategy": strategy})
+def replicated(traffic, strategy, group="all", pp=1, **more):
+    """Sixteen GPUs without tensor parallelism, gradients of 4 bytes and parameters of 2.
+
+    Gives a row, its prices, parameters of the whole model and of its embedding.
+    """
+    software = {"family": "generic", "overrides": {"gradient_dtype": "fp32", **more}}
+    sharding = {"strategy": strategy, "group": group}
+    every, found = traffic("dense", Toll, count=0, software=software, sharding=sharding)
     points = every.candidates.points
-    row = np.flatnonzero((points.dp == 16) & (points.pp == 1) & (points.micro_batch == 1))[:1]
+    row = np.flatnonzero((points.dp == 16 // pp) & (points.pp == pp) & (points.micro_batch == 1))[:1]
     assert row.size
     vocabulary = VOCAB * HIDDEN
     return row, found, LAYERS * LAYER + 2 * vocabulary + HIDDEN, vocabulary
 
 
-@pytest.mark.parametrize(("strategy", "gathered"), [("none", 0), ("zero-1", 1)])
-def test_plain_replicas_and_sharded_states(traffic, strategy, gathered):
-    """Gradients once; parameters come back where each rank updates a shard of them (Rajbhandari et al. 2020)."""
-    row, found, parameters, _ = replicated(traffic, strategy)
+@pytest.mark.parametrize(
+    ("strategy", "group", "passes", "gathered"),
+    [("none", "all", 2, 0), ("zero-1", "all", 1, 15 / 16), ("zero-1", 4, 2, 3 / 4), ("zero-3", 1, 2, 0)],
+)
+def test_plain_replicas_and_sharded_states(traffic, strategy, group, passes, gathered):
+    """An all-reduce is two passes of a ring; where all share the states, one, and one to get the parameters back.
+
+    Rajbhandari et al. 2020; in sets of four every rank sums whole gradients, and shards of one rank are none.
+    """
+    row, found, parameters, _ = replicated(traffic, strategy, group)
     reduce, gather = found.buckets(row, WHOLE)
-    assert reduce[0] == pytest.approx(4 * parameters)
-    assert gather[0] == pytest.approx(2 * parameters * gathered)
+    assert reduce[0] == pytest.approx(passes * 15 / 16 * 4 * parameters)
+    assert gather[0] == pytest.approx(gathered * 2 * parameters)
     assert [one[0] for one in found.units(row, WHOLE)] == [0, 0, 0]
 
 
 def test_sharded_gradients_move_inside_chunks_and_parameters_once_a_step(traffic):
     row, found, parameters, vocabulary = replicated(traffic, "zero-2", reduce_every_micro_batch=True)
     reduce, gather = found.buckets(row, WHOLE)
-    assert (reduce[0], gather[0]) == (0, pytest.approx(2 * parameters))
+    assert (reduce[0], gather[0]) == (0, pytest.approx(15 / 16 * 2 * parameters))
     wire, first, last = found.units(row, WHOLE)
-    assert wire[0] == pytest.approx(4 * parameters)
-    assert (first[0], last[0]) == (0, pytest.approx(4 * vocabulary))
+    assert wire[0] == pytest.approx(15 / 16 * 4 * parameters)
+    assert (first[0], last[0]) == (0, pytest.approx(15 / 16 * 4 * vocabulary))
 
 
 @pytest.mark.parametrize("each", [True, False])
@@ -180,8 +192,25 @@ def test_sharded_parameters_are_gathered_for_each_pass(traffic, strategy, reshar
     row, found, parameters, vocabulary = replicated(traffic, strategy, **flags)
     assert [one[0] for one in found.buckets(row, WHOLE)] == [0, 0]
     wire, first, last = found.units(row, WHOLE)
-    assert wire[0] == pytest.approx((2 * parameters) * (2 if reshard else 1) + 4 * parameters * each)
-    assert (first[0], last[0]) == (pytest.approx(2 * vocabulary), pytest.approx(4 * vocabulary))
+    assert wire[0] == pytest.approx(15 / 16 * parameters * (2 * (2 if reshard else 1) + 4 * each))
+    assert (first[0], last[0]) == pytest.approx((15 / 16 * 2 * vocabulary, 15 / 16 * 4 * vocabulary))
+
+
+def test_shards_of_a_node_move_inside_it(traffic):
+    """Hybrid: 7/8 of two gathers and a reduction; the sum over nodes goes its own way."""
+    row, found, parameters, _ = replicated(traffic, "hsdp", "node", reduce_every_micro_batch=True)
+    assert found.units(row, WHOLE)[0][0] == pytest.approx(7 / 8 * parameters * (2 + 2 + 4))
+
+
+@pytest.mark.parametrize("with_pipeline", [True, False])
+def test_a_pipeline_may_keep_what_it_gathered(traffic, with_pipeline):
+    """Then nothing moves for each micro-batch; the first gather and the last reduction stay."""
+    flags = {"reshard_with_pp": with_pipeline, "reduce_every_micro_batch": True}
+    row, found, _, vocabulary = replicated(traffic, "fsdp", pp=2, **flags)
+    wire, first, last = found.units(row, Counter({"embedding": 1, "layer": LAYERS // 2}))
+    own = LAYERS // 2 * LAYER + vocabulary
+    assert wire[0] == pytest.approx(7 / 8 * own * (2 + 2 + 4) * with_pipeline)
+    assert (first[0], last[0]) == pytest.approx((7 / 8 * 2 * vocabulary, 7 / 8 * 4 * vocabulary))
 
 
 def test_a_replica_alone_exchanges_nothing(traffic):
@@ -194,7 +223,7 @@ def test_a_replica_alone_exchanges_nothing(traffic):
 
 
 def test_experts_are_summed_over_the_ranks_that_hold_them(traffic):
-    """Two nodes, ep 8 on one rank each, dp 16: two copies of an expert, sixteen of the rest; no network, no bytes."""
+    """Sixteen replicas: 16/ep copies of an expert, sixteen of all else."""
     every, found = traffic("experts", Toll, count=0, family="generic", sharding={"strategy": "none"})
     points, held = every.candidates.points, Counter({"experts": 1})
     rows = np.flatnonzero((points.pp == 1) & (points.tp == 1))
@@ -203,7 +232,7 @@ def test_experts_are_summed_over_the_ranks_that_hold_them(traffic):
     reduce, _ = found.buckets(rows, held)
     copies = 16 // points.ep[rows]
     assert {1, 2} <= set(points.ep[rows].tolist())
-    assert reduce == pytest.approx(size * (dense + np.where(copies > 1, experts, 0.0)))
+    assert reduce == pytest.approx(2 * size * (15 / 16 * dense + (1 - 1 / copies) * experts))
 
 
 def test_compressed_gradients_are_not_counted_as_they_may_take_any_time(traffic):
