@@ -1,7 +1,7 @@
 """Own against rent: net present value, break-even month and rent, what an early sale costs, what a late start costs.
 
 Rent may fall: rent(t) = rent_0 * (1 - erosion)^(t/12), t in months. Resale falls from the full price to the residual at
-the horizon: K * residual^(t/n), and hardware younger than `first_sale_s` brings no more than one of that age.
+the horizon: K * residual^(t/n); or, where a first sale is given, from its share on.
 (Second-hand prices are noisy; the curve is an assumption, its ends are parameters.)
 """
 
@@ -19,6 +19,8 @@ from simcluster.memory.arrays import plain
 from simcluster.shapes import Num
 
 NEVER = float("inf")
+_AT_ONCE = (0.0, 1.0)  # no first sale
+_SOON = 1e-9  # months, for a division
 _EQUAL = 1e-12  # of the capital: below it a gain is a rounding error
 
 
@@ -32,7 +34,7 @@ class Flows:
     wacc                              cost of money per year, > -1
     horizon_s                         > 0
     erosion                           fall of rents per year, < 1; negative if they rise
-    first_sale_s                      younger hardware brings what it brings at this age, >= 0
+    first_sale_s, first_share         hardware up to this age [s] brings this share of capital; 0 and 1: as of its age
     """
 
     capital_usd: Num
@@ -43,6 +45,7 @@ class Flows:
     horizon_s: Num
     erosion: Num = 0.0
     first_sale_s: Num = 0.0
+    first_share: Num = 1.0
 
     @property
     def months(self) -> Num:
@@ -63,9 +66,10 @@ def resale_usd(flows: Flows, months: Num) -> Num:
     >>> resale_usd(flows, 24)
     50.0
     """
-    youngest = np.minimum(flows.first_sale_s / MONTH_S, flows.months)
-    age = np.maximum(months, youngest) / flows.months
-    return plain(flows.capital_usd * np.power(np.asarray(flows.residual, dtype=float), age))
+    first = np.minimum(flows.first_sale_s / MONTH_S, flows.months)
+    share = np.where(first < flows.months, flows.first_share, flows.residual)
+    age = np.maximum(np.subtract(months, first), 0.0) / np.maximum(flows.months - first, _SOON)
+    return plain(flows.capital_usd * share * np.power(np.divide(flows.residual, share), age))
 
 
 def rent_worth_factor(flows: Flows, months: Num) -> Num:
@@ -163,8 +167,13 @@ class OwnOrRent:
     bridge_rent_usd: Num
 
 
-def flows_of(own: OwnInputs, rent: RentInputs | None = None, erosion: Num = 0.0, first_sale_s: Num = 0.0) -> Flows:
-    """Flows of an owned cluster over its horizon, against a rent if there is one."""
+def flows_of(
+    own: OwnInputs, rent: RentInputs | None = None, erosion: Num = 0.0, first_sale: tuple[Num, Num] = _AT_ONCE
+) -> Flows:
+    """Flows of an owned cluster over its horizon, against a rent if there is one.
+
+    first_sale   age [s] from which hardware is sold and its share of capital then, see `Flows`
+    """
     cost = own_cost(own)
     return Flows(
         capital_usd=cost.capital_usd,
@@ -174,13 +183,16 @@ def flows_of(own: OwnInputs, rent: RentInputs | None = None, erosion: Num = 0.0,
         wacc=own.wacc,
         horizon_s=own.horizon_s,
         erosion=erosion,
-        first_sale_s=first_sale_s,
+        first_sale_s=first_sale[0],
+        first_share=first_sale[1],
     )
 
 
-def own_or_rent(own: OwnInputs, rent: RentInputs, erosion: Num = 0.0, first_sale_s: Num = 0.0) -> OwnOrRent:
+def own_or_rent(
+    own: OwnInputs, rent: RentInputs, erosion: Num = 0.0, first_sale: tuple[Num, Num] = _AT_ONCE
+) -> OwnOrRent:
     """Compares both for the same GPUs, hours and horizon; raises InputError with what is out of range."""
-    flows = flows_of(own, rent, erosion, first_sale_s)
+    flows = flows_of(own, rent, erosion, first_sale)
     paid = break_even_rent_usd_per_month(flows) / (own.gpus * MONTH_HOURS)
     return OwnOrRent(
         npv_own_usd=npv_own_usd(flows),
@@ -211,8 +223,11 @@ def _with_axis(flows: Flows) -> Flows:
         flows.horizon_s,
         flows.erosion,
         flows.first_sale_s,
+        flows.first_share,
     )
-    capital, opex, rent, residual, wacc, horizon, erosion, first = (part[..., None].astype(float) for part in parts)
+    capital, opex, rent, residual, wacc, horizon, erosion, first, share = (
+        part[..., None].astype(float) for part in parts
+    )
     return Flows(
         capital_usd=capital,
         opex_usd_per_month=opex,
@@ -222,4 +237,5 @@ def _with_axis(flows: Flows) -> Flows:
         horizon_s=horizon,
         erosion=erosion,
         first_sale_s=first,
+        first_share=share,
     )

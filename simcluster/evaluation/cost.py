@@ -11,8 +11,8 @@ from simcluster.economics.per_unit import usd_per_million_tokens
 from simcluster.evaluation.owning import BreakEven, Owning
 from simcluster.evaluation.power import PowerResult
 from simcluster.evaluation.renting import Renting
+from simcluster.evaluation.running import unpaid_share
 from simcluster.operations.running import RunResult
-from simcluster.resolve.running import PREEMPTION
 from simcluster.resolve.terms import Means, OwnTerms, RentTerms
 from simcluster.shapes import TERM_MONTHS
 
@@ -60,8 +60,7 @@ def cost_of(means: Means, run: RunResult, power: PowerResult, gpus: int, tokens_
 
     gpus   that work; spares are paid too
     """
-    # Spot machines that are waited for are not paid.
-    unpaid = run.interruptions_per_s.get(PREEMPTION, 0.0) * means.run.spot_wait_s
+    unpaid = unpaid_share(means.run, run)
     goodput = run.goodput / (1.0 - unpaid)
     way: Owning | Renting
     if isinstance(means.acquire, OwnTerms):

@@ -12,10 +12,9 @@ from typing import Literal
 from simcluster.analysis.uncertainty import Band, ErrorTerm, band, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
 from simcluster.engine.step import StepTimes, solve_step
-from simcluster.errors import InputError, Problem
 from simcluster.evaluation.cost import CostResult, cost_of
 from simcluster.evaluation.power import PowerResult, power_of
-from simcluster.evaluation.running import course_of_run, run_error_terms
+from simcluster.evaluation.running import course_of_run, paid_error_terms, run_error_terms
 from simcluster.evaluation.step import StepResult, step_error_terms
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.memory.recompute import recompute_modules_of
@@ -27,7 +26,6 @@ from simcluster.resolve.terms import Means
 from simcluster.scenario import Loaded
 from simcluster.shapes import Assumption
 from simcluster.timing.records import PEAK_OF
-from simcluster.units import format_seconds
 from simcluster.workload.flops import AttentionFlops, StepFlops, step_flops
 
 Engine = Literal["max-plus", "des"]
@@ -182,17 +180,7 @@ class Evaluation:
     @cached_property
     def cost(self) -> CostResult | None:
         """Money; None where the scenario does not say how the machines are got."""
-        self._check_horizon()
         return cost_of(self.means, self.run, self.power, self.resolved.cluster.gpus, self.step.tokens_per_s)
-
-    def _check_horizon(self) -> None:
-        """Refuses a run that is longer than somebody said the machines are kept."""
-        wall_s, stated = self.run.wall_s, self.resolved.scenario.use.horizon
-        if stated is None or wall_s is None or wall_s <= stated or "use.horizon" in self.means.unmodelled:
-            return
-        _, origin = self.resolved.values["use.horizon"]
-        message = f"the run takes {format_seconds(wall_s)}, the machines are kept for {format_seconds(stated)}"
-        raise InputError(Problem(f"{origin}: use.horizon: {message}", "state a longer one, or take more machines"))
 
     @cached_property
     def run_error_terms(self) -> tuple[ErrorTerm, ...]:
@@ -202,7 +190,9 @@ class Evaluation:
     @cached_property
     def token_error_terms(self) -> tuple[ErrorTerm, ...]:
         """What the cost of a token rests on: the time of a step, interruptions, and prices."""
-        return (*self.run_error_terms, *(self.cost.error_terms if self.cost else ()))
+        if self.cost is None:
+            return self.run_error_terms
+        return (*self.error_terms, *paid_error_terms(self.means.run, self.run), *self.cost.error_terms)
 
     @property
     def token_cost_band(self) -> tuple[float, float]:

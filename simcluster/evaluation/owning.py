@@ -16,8 +16,6 @@ from simcluster.evaluation.renting import BILLED, price_terms, rent_inputs
 from simcluster.resolve.terms import Means, OwnTerms
 from simcluster.units import YEAR_S
 
-_FIRST_SALE_S = 12.0 * BILLED_MONTH_S  # estimate: used hardware brings no more than a year-old one, however new it is
-
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
@@ -74,9 +72,19 @@ class Owning:
         return self.terms.lead_time_s
 
     def alone_usd(self, wall_s: float) -> float:
-        """Cost of a run after which the machines are sold."""
-        flows = flows_of(self.at(self.terms), first_sale_s=_FIRST_SALE_S)
-        return float(levelised_usd_per_gpu_hour(flows, self.gpus, wall_s)) * self.gpus * wall_s / HOUR_S
+        """Cost of a run after which the machines are sold; one that outlives them buys others."""
+        kept_s = self.means.horizon_s * BILLED
+        lives, rest_s = divmod(wall_s, kept_s)
+        whole = float(self.cost.month_usd) * lives * kept_s / BILLED_MONTH_S
+        if not rest_s:
+            return whole
+        flows = flows_of(self.at(self.terms), first_sale=self._first_sale)
+        return whole + float(levelised_usd_per_gpu_hour(flows, self.gpus, rest_s)) * self.gpus * rest_s / HOUR_S
+
+    @property
+    def _first_sale(self) -> tuple[float, float]:
+        """Age from which machines are sold, and their share of capital then."""
+        return 12.0 * BILLED_MONTH_S, max(self.terms.early_residual, self.terms.residual)
 
     def error_terms(self) -> tuple[ErrorTerm, ...]:
         """Doubt of what nobody stated, by how much it moves the cost of a month."""
@@ -92,7 +100,7 @@ class Owning:
         if self.means.market is None:
             return None
         rent = rent_inputs(self.means, self.means.market, self.gpus)
-        found = own_or_rent(self.at(self.terms), rent, first_sale_s=_FIRST_SALE_S)
+        found = own_or_rent(self.at(self.terms), rent, first_sale=self._first_sale)
         months = [None if math.isinf(float(one)) else float(one) for one in (found.month, found.month_without_resale)]
         return BreakEven(
             rival_usd_per_gpu_hour=float(rent.usd_per_gpu_hour),

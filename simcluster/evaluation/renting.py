@@ -44,11 +44,10 @@ class Renting:
 
     def alone_usd(self, wall_s: float) -> float:
         """Cost of a run without other work: hours of use, or of a reserved term whatever is left of it."""
-        if not self.commitment_usd:
-            return float(self.cost.per_gpu_hour.used_usd) * self.gpus * wall_s / HOUR_S
         months = wall_s / BILLED_MONTH_S
-        rented = float(self.cost.rental_usd + self.cost.support_usd) * months
-        return max(rented, self.commitment_usd) + float(self.cost.storage_usd + self.cost.egress_usd) * months
+        machines = float(self.cost.rental_usd + self.cost.support_usd) * months
+        rented = max(machines, self.commitment_usd) if self.commitment_usd else machines / self.means.hours
+        return rented + float(self.cost.storage_usd + self.cost.egress_usd) * months
 
     def error_terms(self) -> tuple[ErrorTerm, ...]:
         """Doubt of what nobody stated, by how much it moves the cost of a month."""
@@ -71,8 +70,8 @@ def rent_inputs(means: Means, terms: RentTerms, gpus: int) -> RentInputs:
         hours=means.hours,
         horizon_s=means.horizon_s * BILLED,
         term=terms.term,  # type: ignore[arg-type]  # the scenario has checked it
-        storage_usd_per_month=terms.storage_usd_per_s * BILLED_MONTH_S,
-        egress_usd_per_month=terms.egress_usd_per_s * BILLED_MONTH_S,
+        storage_usd_per_month=terms.storage_usd_per_s * MONTH_S,
+        egress_usd_per_month=terms.egress_usd_per_s * MONTH_S,
         support=terms.support,
     )
 

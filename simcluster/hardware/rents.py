@@ -85,7 +85,7 @@ def _discounted(catalogue: Catalogue, listed: Found, term: str) -> Found:
     discount = fact(catalogue, "prices", "discounts", _DISCOUNTS[term]).quantity
     why = f"no {term} price; {discount.written:g} % ({_DISCOUNTS[term]}) off {listed.value * HOUR_S:.2f} USD/GPU-h"
     found = listed.times(1.0 - discount.number, joined(why, listed.why), "estimate")
-    return replace(found, row=f"{term} of what is {listed.row}")
+    return replace(found, row=f"{listed.row.rpartition(', ')[0]}, {term}")
 
 
 def _market(catalogue: Catalogue, gpu: str, term: str) -> Found | None:
@@ -98,7 +98,8 @@ def _market(catalogue: Catalogue, gpu: str, term: str) -> Found | None:
         return None if listed is None else _discounted(catalogue, listed, term)
     name, least = min(known, key=lambda one: one[1].value, default=(term, found))
     if least.value < found.value:
-        return least.times(1.0, f"{term} taken as no dearer than {name}: {least.why}")
+        same = least.times(1.0, f"{term} taken as no dearer than {name}: {least.why}")
+        return replace(same, row=f"market of {gpu}, {term}")
     return found
 
 

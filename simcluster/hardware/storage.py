@@ -93,7 +93,8 @@ def needed_capacity(catalogue: Catalogue, checkpoint_bytes: float, kept: int, da
     """
     fill = found_fact(catalogue, "storage", "data", "share of a file system that data may fill")
     needed = checkpoint_bytes * kept + dataset_bytes
-    why = f"{kept} checkpoints and the data fill {fill.value:.0%}"
+    what = f"{kept} checkpoints" + (" and the data" if dataset_bytes else "")
+    why = f"what this job keeps: {what} fill {fill.value:.0%}"
     return replace(fill, value=needed / fill.value, why=why, kind="derived")
 
 
@@ -119,7 +120,7 @@ def managed_rates(catalogue: Catalogue, capacity_bytes: float) -> StorageRates:
 def managed_price(catalogue: Catalogue, capacity_bytes: float) -> Found:
     """Rent of a cloud's managed file system [USD/s] of a capacity [bytes].
 
-    >>> round(managed_price(Catalogue.load(), 1e12).value * 3600 * 730)
+    >>> round(managed_price(Catalogue.load(), 1e12).value * 3600 * 730.5)
     600
     """
     entry = catalogue.entry("storage", _MANAGED)

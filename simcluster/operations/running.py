@@ -126,7 +126,7 @@ def _interval_steps(setup: RunSetup, rate: float) -> int | None:
     blocking, flush = float(setup.checkpoint.blocking_s), float(setup.checkpoint.flush_s)
     least = max(1, math.ceil(flush / step * (1 - 1e-12)))
     if setup.interval_s is not None:
-        if setup.interval_s < min(flush, most * step):
+        if setup.interval_s < flush and max(1, round(setup.interval_s / step)) < min(least, most):
             raise InputError(_too_often(setup.interval_s, flush))
         return int(min(max(round(setup.interval_s / step), least), most))
     best = min(float(best_interval_s(blocking, rate, flush)), most * step)

@@ -58,13 +58,33 @@ def spares_needed(mean: Num, short: float = 0.05) -> Num:
     return plain(spares)
 
 
-def node_wait_s(mean: Num, spares: Num, repair_s: Num, swap_s: Num = SWAP_S) -> Num:
-    """Expected seconds until a failed node is replaced: the swap, and a repair where no spare is left.
+def repair_wait_s(mean: Num, spares: Num, repair_s: Num) -> Num:
+    """Expected seconds that a failed node's job waits for a repair because no spare is left.
 
-    A job that finds none waits for the first of spares + 1 repairs. Hot spares in plenty: swap_s; none: a whole repair.
+    A job that finds none waits for the first of spares + 1 repairs; without spares each failure takes a whole one.
 
-    >>> round(node_wait_s(0.364, 0, 259200.0, 120.0)), round(node_wait_s(0.364, 2, 259200.0, 120.0))
-    (259320, 4122)
+    >>> round(repair_wait_s(0.364, 0, 259200.0)), round(repair_wait_s(0.364, 2, 259200.0))
+    (259200, 4002)
     """
-    first_repair = np.divide(repair_s, np.add(spares, 1.0))
-    return plain(np.add(swap_s, short_probability(mean, spares) * first_repair))
+    return plain(short_probability(mean, spares) * np.divide(repair_s, np.add(spares, 1.0)))
+
+
+def spares_that_pay(nodes: int, mean: float) -> int:
+    """Number of spares with which work costs least: (1 + s/nodes) machines for (1 + waiting) of its time.
+
+    mean [nodes in repair, >= 0] from `mean_down`; waiting over working is mean B(s) / (s + 1). Machines are taken to
+    cost alike whether they wait or work.
+
+    >>> spares_that_pay(32, 0.364), spares_that_pay(2048, 23.28), spares_that_pay(1, 0.01)
+    (2, 38, 0)
+    """
+    found, least = 0, 1.0 + mean
+    blocked = 1.0
+    for spares in range(1, nodes + int(mean) + 2):
+        blocked = mean * blocked / (spares + mean * blocked)
+        if 1.0 + spares / nodes >= least:
+            break
+        cost = (1.0 + spares / nodes) * (1.0 + mean * blocked / (spares + 1.0))
+        if cost < least:
+            found, least = spares, cost
+    return found

@@ -8,10 +8,10 @@ from simcluster.memory.arrays import plain
 from simcluster.shapes import Num
 
 
-def job_preemptions_per_s(instances: Num, per_instance_s: Num, batch: Num = 1) -> Num:
-    """Pre-emptions of the job [1/s]: any instance stops it; a provider that takes `batch` at once does so less often.
+def job_preemptions_per_s(instances: Num, per_instance_s: Num) -> Num:
+    """Pre-emptions of the job [1/s]: losing any instance stops it (an upper bound where several are taken at once).
 
-    >>> job_preemptions_per_s(64, 1e-6, batch=4)
-    1.6e-05
+    >>> job_preemptions_per_s(64, 1e-6)
+    6.4e-05
     """
-    return plain(np.divide(np.multiply(instances, per_instance_s), batch))
+    return plain(np.multiply(instances, per_instance_s))

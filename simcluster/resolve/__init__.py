@@ -44,9 +44,6 @@ _IDLE_VALUES = (
 )
 
 
-_STEP_BLIND = ("cluster.fabric.rails", "cluster.fabric.tiers", "cluster.fabric.switch")  # price and power follow them
-
-
 def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     """Settles every value of a scenario.
 
@@ -182,5 +179,4 @@ def _unmodelled_software(
 def _unmodelled(loaded: Loaded) -> tuple[str, ...]:
     """What the user stated and nothing computes yet."""
     stated = {path for path, origin in loaded.origins.items() if origin.kind != "default"}
-    blind = (f"{one} in the step" for one in _STEP_BLIND if one in stated)
-    return (*(one for one in _IDLE_VALUES if one in stated), *blind)
+    return tuple(one for one in _IDLE_VALUES if one in stated)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from simcluster.hardware.bill import Bill
@@ -11,17 +10,17 @@ from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.cluster import Cluster
 from simcluster.hardware.facility import node_power
 from simcluster.hardware.found import Found
-from simcluster.hardware.owning import OwnDefaults, own_defaults, pue
+from simcluster.hardware.owning import OwnDefaults, own_defaults, pue, residual_share
 from simcluster.hardware.prices import network_price, node_price, storage_price
 from simcluster.hardware.rents import rent_price
 from simcluster.hardware.storage import managed_price
-from simcluster.resolve.settling import Settler, doubt, noted, reason, settled
-from simcluster.resolve.terms import Doubt, OwnTerms, PowerTerms, RentTerms, StorageTerms
+from simcluster.resolve.settling import Settler, noted, reason, settled
+from simcluster.resolve.terms import OwnTerms, PowerTerms, RentTerms, StorageTerms
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
 from simcluster.scenario.money import Own, PurchasePrice, Rent, RentPrice
 from simcluster.scenario.operations import StorageSystem
-from simcluster.units import HOUR_S, YEAR_S
+from simcluster.units import HOUR_S, YEAR_S, format_bytes
 
 _GPU_LIMIT_W = 700.0  # estimate: of an accelerator without a figure; those of data centres have 300 to 1,400
 _OWN, _RENT, _FACILITY = "acquire.own", "acquire.rent", "facility"
@@ -68,8 +67,8 @@ def own_terms(scenario: Scenario, machines: Machines, horizon_s: float, catalogu
     usual = own_defaults(catalogue, cluster.node, cluster.total_gpus, max(horizon_s, YEAR_S))  # used prices from a year
     settler = Settler(trail)
 
-    def take(name: str, stated: float | None, found: Found, at: str = _OWN) -> float:
-        return settler.take(name, f"{at}.{name}", stated, lambda: found)
+    def take(name: str, stated: float | None, found: Found) -> float:
+        return settler.take(name, f"{_OWN}.{name}", stated, lambda: found)
 
     misc = take("misc", own.misc, usual.misc_share)
     return OwnTerms(
@@ -78,6 +77,7 @@ def own_terms(scenario: Scenario, machines: Machines, horizon_s: float, catalogu
         storage_usd=_storage_usd(scenario, own, machines.storage, catalogue, settler),
         misc=misc,
         residual=_residual(own, usual, misc, settler),
+        early_residual=_early_residual(cluster, misc, catalogue, trail),
         wacc=take("wacc", own.wacc, usual.wacc_per_year),
         support=take("support", own.support, usual.support_share),
         insurance=take("insurance", own.insurance, usual.insurance_share),
@@ -102,6 +102,14 @@ def _residual(own: Own, usual: OwnDefaults, misc: float, settler: Settler) -> fl
     share = usual.residual_share
     why = f"{share.why}, of all capital"
     return settler.take("residual", f"{_OWN}.residual", own.residual, lambda: share.times(1.0 / (1.0 + misc), why))
+
+
+def _early_residual(cluster: Cluster, misc: float, catalogue: Catalogue, trail: Trail) -> float:
+    """Share of all capital that year-old machines bring; younger ones bring no more."""
+    share = residual_share(catalogue, cluster.node.gpu.id, YEAR_S)
+    found = share.times(1.0 / (1.0 + misc), f"{share.why}, of all capital")
+    trail.assume(f"{_OWN}.early_residual", found.value, reason(found))
+    return found.value
 
 
 def _node_price(own: Own, cluster: Cluster, catalogue: Catalogue, settler: Settler) -> float:
@@ -139,7 +147,7 @@ def rent_terms(rent: Rent, machines: Machines, catalogue: Catalogue, trail: Trai
         found = noted(trail, f"{_RENT}.price", partial(rent_price, catalogue, machines.cluster.node, rent.term))
         if found is not None:
             gpu = settler.assumed("usd_per_gpu_s", f"{_RENT}.usd_per_gpu_hour", found, HOUR_S)
-    price = partial(managed_price, catalogue, machines.storage.rented_bytes)
+    price = partial(_rented_storage, machines.storage, catalogue)
     cluster = machines.cluster
     return RentTerms(
         term=rent.term,
@@ -152,6 +160,13 @@ def rent_terms(rent: Rent, machines: Machines, catalogue: Catalogue, trail: Trai
     )
 
 
+def _rented_storage(storage: StorageTerms, catalogue: Catalogue) -> Found:
+    """USD/s of a managed file system, whatever system the rates are of."""
+    found = managed_price(catalogue, storage.rented_bytes)
+    size = format_bytes(storage.rented_bytes)
+    return replace(found, why=f"{found.why}, {size} for this job alone (owned clusters have more)")
+
+
 def _none_counted(name: str, stated: float | None, why: str, trail: Trail) -> float:
     """What a contract may ask for on top of the rent."""
     if stated is None:
@@ -159,9 +174,9 @@ def _none_counted(name: str, stated: float | None, why: str, trail: Trail) -> fl
     return stated or 0.0
 
 
-def _market(usd_per_gpu_s: float, doubts: Mapping[str, Doubt]) -> RentTerms:
-    """GPUs on demand and nothing else."""
-    return RentTerms("on-demand", usd_per_gpu_s, 1.0, 0.0, 0.0, 0.0, doubts)
+def _market(usd_per_gpu_s: float, storage_usd_per_s: float) -> RentTerms:
+    """GPUs on demand; nobody asks how sure that is."""
+    return RentTerms("on-demand", usd_per_gpu_s, 1.0, storage_usd_per_s, 0.0, 0.0, {})
 
 
 def _stated_rent(price: RentPrice, cluster: Cluster) -> float:
@@ -170,11 +185,14 @@ def _stated_rent(price: RentPrice, cluster: Cluster) -> float:
 
 
 def market_terms(own: Own, machines: Machines, catalogue: Catalogue, trail: Trail) -> RentTerms | None:
-    """What the same GPUs cost on demand, to tell when buying pays; None where nobody says."""
+    """What the same GPUs cost on demand, to tell when buying pays; None where nobody says.
+
+    A stated price is all that is paid; with that of a list storage comes on top.
+    """
     if isinstance(own.rival, RentPrice):
-        return _market(_stated_rent(own.rival, machines.cluster), {})
+        return _market(_stated_rent(own.rival, machines.cluster), 0.0)
     found = noted(Trail(), "market", partial(rent_price, catalogue, machines.cluster.node, "on-demand"))
     if found is None:
         return None
     trail.assume(f"{_OWN}.rival_usd_per_gpu_hour", found.value * HOUR_S, reason(found))
-    return _market(found.value, {"usd_per_gpu_s": doubt(found)})
+    return _market(found.value, managed_price(catalogue, machines.storage.rented_bytes).value)

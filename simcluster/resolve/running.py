@@ -19,7 +19,7 @@ from simcluster.hardware.failure_rates import (
 from simcluster.hardware.found import fact, found_fact
 from simcluster.memory.static import family_states
 from simcluster.operations.checkpoint import checkpoint_bytes, load_s, restart_s
-from simcluster.operations.spares import SWAP_S, mean_down, node_wait_s, spares_needed
+from simcluster.operations.spares import SWAP_S, mean_down, repair_wait_s, spares_that_pay
 from simcluster.operations.spot import job_preemptions_per_s
 from simcluster.resolve.settling import noted, reason
 from simcluster.resolve.terms import RunTerms, StorageTerms
@@ -33,9 +33,9 @@ from simcluster.workload.parameters import count_parameters
 
 PREEMPTION = "Pre-emption"
 _FAILURES = "operations.failures.rates"
-_SHORT = 0.05  # estimate: share of failed nodes that find no spare, by which spares are counted
 _REPAIR_S = 3 * DAY_S  # estimate: a node comes back in 1 to 7 days under a support contract
 _SPOT_WAIT_S = HOUR_S  # estimate: until as many spot machines can be had again; minutes to many hours
+_PREEMPTION_SIGMA = 0.7  # estimate: the published rate is the least of its class, and differs by place and month
 _NOTICED_S = 1.2 * MINUTE_S  # estimate: a crash is seen in 10 s, a tenth of failures hang until a 10 min watchdog
 _SCHEDULER_S = _WARM_UP_S = MINUTE_S  # estimates: allocation and containers; compilation and the first slow steps
 _PAUSE_SIZES = (7e9, 405e9)
@@ -107,6 +107,7 @@ def run_terms(
         failures_per_s={**failures.causes, PREEMPTION: taken} if taken else failures.causes,
         rates_of=failures.of,
         rate_sigma=failures.sigma,
+        preemption_sigma=_PREEMPTION_SIGMA if taken else 0.0,
         spares=down.spares,
         detect_s=(lost + spot) / (rate + taken) if rate + taken else replaced,
         spot_wait_s=_SPOT_WAIT_S if taken else 0.0,
@@ -157,10 +158,10 @@ def _downtime(
     out = float(mean_down(cluster.nodes, node_failures_per_s, _REPAIR_S))
     spares = scenario.cluster.spares
     if not stated:
-        spares = int(spares_needed(out, _SHORT))
+        spares = spares_that_pay(cluster.nodes, out)
         repair = f"{out:.2g} nodes in repair, {_REPAIR_S / DAY_S:.0f} days each"
-        trail.assume("cluster.spares", spares, f"not stated: {1 - _SHORT:.0%} of failed nodes find one ({repair})")
-    waiting = failures.node_share * float(node_wait_s(out, spares, _REPAIR_S, 0.0))
+        trail.assume("cluster.spares", spares, f"not stated: more would cost more than waiting for repairs ({repair})")
+    waiting = failures.node_share * float(repair_wait_s(out, spares, _REPAIR_S))
     return _Downtime(spares, _NOTICED_S + failures.node_share * SWAP_S, waiting)
 
 

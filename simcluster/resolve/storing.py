@@ -58,7 +58,10 @@ def _needed(scenario: Scenario, checkpoint_bytes: float, catalogue: Catalogue, t
     if kept is None:
         kept = _KEPT
         trail.assume("operations.checkpoint.keep", kept, "estimate: not stated")
-    dataset = (operations.storage.dataset_bytes_per_token or 0.0) * (scenario.training.tokens or 0)
+    each = operations.storage.dataset_bytes_per_token
+    if each is None:
+        trail.assume("operations.storage.dataset_bytes_per_token", 0.0, "not stated: data stay in an object store")
+    dataset = (each or 0.0) * (scenario.training.tokens or 0)
     return needed_capacity(catalogue, checkpoint_bytes, kept, dataset)
 
 

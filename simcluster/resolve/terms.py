@@ -48,6 +48,7 @@ class RunTerms:
     failures_per_s     interruptions of the job by cause [1/s]
     rates_of           whose rates they are: jobs with rates of one fleet are wrong together
     rate_sigma         standard deviation of ln of their rate
+    preemption_sigma   the same of pre-emptions
     spares             nodes that wait for others to fail
     detect_s           from a failure to an allocation that is whole again, mean over all causes
     spot_wait_s        part of that after a pre-emption: until other machines are had, which is not paid
@@ -66,6 +67,7 @@ class RunTerms:
     failures_per_s: Mapping[str, float]
     rates_of: str
     rate_sigma: float
+    preemption_sigma: float
     spares: int
     detect_s: float
     spot_wait_s: float
@@ -110,7 +112,7 @@ class PowerTerms:
 class OwnTerms:
     """A cluster that is bought; prices of all of it in USD, shares as fractions.
 
-    residual   share of all capital that the resale brings at the horizon
+    residual   share of all capital that the resale brings at the horizon; `early_residual` that of year-old machines
     doubts     of fields that nobody stated
     """
 
@@ -119,6 +121,7 @@ class OwnTerms:
     storage_usd: float
     misc: float
     residual: float
+    early_residual: float
     wacc: float
     support: float
     insurance: float

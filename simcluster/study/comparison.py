@@ -129,7 +129,10 @@ def _outlived(candidates: Sequence[Candidate]) -> Iterator[str]:
     """Runs that are longer than machines are usually kept: the cost of a month goes on."""
     for one in candidates:
         wall_s, kept_s = one.evaluation.run.wall_s, one.evaluation.means.horizon_s
-        if one.evaluation.cost is not None and wall_s is not None and wall_s > kept_s:
+        cost = one.evaluation.cost
+        if cost is None or not cost.pays_idle_hours or not one.evaluation.memory.fits:
+            continue
+        if wall_s is not None and wall_s > kept_s:
             times = f"{format_seconds(wall_s)} of running, machines are kept for {format_seconds(kept_s)}"
             yield f"{one.name}: {times}: they are taken to be got again at the same cost"
 

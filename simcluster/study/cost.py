@@ -38,7 +38,8 @@ def by_cost(candidates: Sequence[Candidate]) -> Verdict:
     if len(ranked) == 1:
         others = ", ".join(one.name for one in candidates if one is not best)
         sentence = f"Take {best.name}: {_bill(best)}; {others} {_verb(len(candidates) - 1)} not fit in memory."
-        return Verdict(best.name, sentence, "; ".join(_terms(best)), (), (), lever(best.evaluation))
+        flips = tuple(_cheaper_but_too_large(best, candidates))
+        return Verdict(best.name, sentence, "; ".join(_terms(best)), flips, (), lever(best.evaluation))
     found = _between(best, _rival(best, ranked[1:]), ranked)
     return replace(found, flips_if=(*found.flips_if, *_cheaper_but_too_large(best, candidates)))
 
@@ -64,7 +65,7 @@ def _cheaper_but_too_large(best: Candidate, candidates: Sequence[Candidate]) -> 
         report = least.evaluation.memory
         over = format_bytes(float(report.peak_bytes) - float(report.capacity_bytes), binary=True)
         less = format_percent(1 - _token_usd(least) / _token_usd(best))
-        yield f"{least.name}, {over} over the memory, is made to fit: a token would cost {less} less"
+        yield f"{least.name}, {over} over the memory, is made to fit: a token would cost up to {less} less"
 
 
 def _verb(count: int) -> str:
@@ -140,15 +141,18 @@ def _terms(one: Candidate) -> Iterator[str]:
     cost, power = _cost(one), one.evaluation.power
     if cost.capital_usd:
         wait = format_seconds(cost.starts_after_s)
-        yield f"it takes {format_usd(cost.capital_usd)} of capital and starts {wait} after the order{_bridged(cost)}"
+        yield f"it takes {format_usd(cost.capital_usd)} of capital and starts {wait} after the order{_bridged(one)}"
     if cost.commitment_usd:
         yield f"it binds for {format_usd(cost.commitment_usd)} ({cost.acquire})"
     yield f"it draws {format_power(power.facility_average_w)} at the meter, {power.energy_per_token_j:.3g} J a token"
 
 
-def _bridged(cost: CostResult) -> str:
-    """What work costs that does not wait for the machines."""
+def _bridged(one: Candidate) -> str:
+    """What work costs that does not wait for the machines; a run that is done by then needs none of them."""
+    cost, wall_s = _cost(one), one.evaluation.run.wall_s
     if cost.break_even is None or not cost.break_even.bridge_rent_usd:
+        return ""
+    if wall_s is not None and wall_s < cost.starts_after_s:
         return ""
     return f" (renting the same GPUs until then takes {format_usd(cost.break_even.bridge_rent_usd)} more)"
 
@@ -176,10 +180,20 @@ def _flips(best: Candidate, rival: Candidate, ranked: Sequence[Candidate], ratio
         return
     terms = rival.evaluation.means.acquire
     if isinstance(terms, RentTerms):
-        now = terms.usd_per_gpu_s * HOUR_S
-        yield f"{rival.name} is had for less than {now / ratio:.2f} USD a GPU-hour (here {now:.2f})"
+        now, limit = terms.usd_per_gpu_s * HOUR_S, _equal_rent(rival, ratio)
+        if limit > 0:
+            yield f"{rival.name} is had for less than {limit:.2f} USD a GPU-hour (here {now:.2f})"
     else:
         yield f"{rival.name} costs {format_percent(1 - 1 / ratio)} less than here, all in all"
+
+
+def _equal_rent(rival: Candidate, ratio: float) -> float:
+    """Rent of a GPU-hour at which the rival costs the same: storage and egress stay as they are."""
+    monthly, terms = _cost(rival).monthly_usd, rival.evaluation.means.acquire
+    assert isinstance(terms, RentTerms)
+    machines = monthly["rental"] + monthly["support"]
+    rest = sum(monthly.values()) - machines
+    return terms.usd_per_gpu_s * HOUR_S * ((machines + rest) / ratio - rest) / machines if machines else 0.0
 
 
 def _if_alone(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:

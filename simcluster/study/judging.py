@@ -86,6 +86,7 @@ def measure(own: Sequence[ErrorTerm], others: Sequence[ErrorTerm]) -> tuple[str,
     kind, _, where = evidence.partition(":")
     what = {
         "failures": f"how often such machines fail (here rates of {where})",
+        "preemptions": "how often spot machines of this kind are taken away",
         "gemm": f"GEMM microbenchmarks on {where}",
         "attention": f"attention microbenchmarks on {where}",
         "memory": f"a stream benchmark on {where}",

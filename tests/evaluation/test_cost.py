@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simcluster.errors import InputError
-
 PAID_IDLE = ("own", "1y", "3y")
 BY_USE = ("on-demand", "spot")
 TERMS = (*PAID_IDLE, *BY_USE)
@@ -131,7 +129,7 @@ def test_bought_machines_are_sold_after_a_lone_run(run):
     months = evaluation.run.wall_s / 3600 / MONTH_H
     i = 1.1 ** (1 / 12) - 1
     assert months < 12
-    sold = cost.capital_usd * 0.2 ** (12 / 48)
+    sold = cost.capital_usd * terms.early_residual
     charge = (cost.capital_usd - sold / (1 + i) ** months) * i / (1 - (1 + i) ** -months)
     running = sum(cost.monthly_usd.values()) - cost.monthly_usd["capital"]
     assert cost.alone_usd == pytest.approx((charge + running) * months, rel=1e-9)
@@ -236,11 +234,51 @@ def test_unlike_offers_do_not_cancel(run):
     assert found[0].isdisjoint(found[1])
 
 
-def test_a_run_that_outlives_its_machines_is_refused(run):
-    change = {**_all_stated(), "use": {"horizon": "1 day"}, "training": {"tokens": "2T"}}
-    with pytest.raises(InputError, match=r"use\.horizon: the run takes .* the machines are kept for 24 h"):
-        _ = run(change).cost
-    assert run({**job("on-demand", tokens="2T"), "use": {"horizon": "1 day"}}).cost  # pays by the hour
+def test_a_lone_run_that_outlives_its_machines_buys_others(run):
+    """Whole lives at the level cost, and machines that are sold early in the last one."""
+    change = {**_all_stated(), "use": {"horizon": "8 h", "hours": 1.0}, "training": {"tokens": "20B"}}
+    evaluation = run(change)
+    kept_s = 8 * 3600 * 730 / 730.5  # bills count months of 730 h
+    lives = evaluation.run.wall_s // kept_s
+    month = sum(evaluation.cost.monthly_usd.values())
+    assert evaluation.cost.alone_usd > month * lives * kept_s / (730 * 3600)
+    assert evaluation.cost.alone_usd >= evaluation.cost.total_usd * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("residual", ["0%", "0.1%", "30%"])
+def test_a_short_lone_run_does_not_ask_what_machines_bring_in_the_end(run, residual):
+    """Machines that are worth nothing after years still bring what year-old ones do."""
+    change = _all_stated()
+    change["acquire"]["own"]["residual"] = residual
+    plain = run(_all_stated()).cost.alone_usd
+    assert run(change).cost.alone_usd == pytest.approx(plain, rel=1e-9)
+
+
+def test_unlike_hours_do_not_change_a_lone_run_by_the_hour(run):
+    rent = {"rent": {"term": "on-demand", "price": "2 USD/GPU-h", "storage": "100000 USD/month"}}
+    costs = [
+        run({"training": {"tokens": "20B"}, "acquire": rent, "use": {"hours": hours}}).cost.alone_usd
+        for hours in (0.5, 1.0)
+    ]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-12)
+
+
+def test_bills_of_a_month_are_the_stated_ones(run):
+    rent = {"rent": {"term": "1y", "price": "2 USD/GPU-h", "storage": "2000 USD/month", "egress": "500 USD/month"}}
+    monthly = run({"acquire": rent}).cost.monthly_usd
+    assert (monthly["storage"], monthly["egress"]) == (pytest.approx(2000), pytest.approx(500))
+
+
+def test_losing_spot_machines_is_a_doubt_of_its_own(run):
+    evaluation = run(job("spot"))
+    run_terms = {one.evidence: one for one in evaluation.run_error_terms}
+    paid = {one.evidence: one for one in evaluation.token_error_terms}
+    assert run_terms["preemptions:spot"].sigma > 0
+    assert paid["preemptions:spot"].share < run_terms["preemptions:spot"].share
+    stated = {**job("spot"), "operations": {"failures": {"rates": {"interruptions_per_node_day": 0.01}}}}
+    names = {one.evidence for one in run(stated).run_error_terms}
+    assert "preemptions:spot" in names
+    assert not any(name.startswith("failures") for name in names)
 
 
 def test_without_a_word_on_getting_them_there_is_no_cost(run):

@@ -49,6 +49,7 @@ def test_all_that_is_stated_is_taken(means):
         storage_usd=50_000,
         misc=0.05,
         residual=0.12,
+        early_residual=pytest.approx(0.525 / 1.05),
         wacc=0.08,
         support=0.03,
         insurance=0.005,
@@ -90,7 +91,7 @@ def test_what_is_not_stated_is_that_of_the_catalogue(settle, catalogue):
     )
     assert (terms.support, terms.insurance) == (usual.support_share.value, usual.insurance_share.value)
     assert terms.staff_usd_per_s * YEAR_S == pytest.approx(usual.staff_usd_per_year.value)
-    money = {name for name in OwnTerms.__dataclass_fields__ if name not in ("lead_time_s", "doubts")}
+    money = {name for name in OwnTerms.__dataclass_fields__ if name not in ("lead_time_s", "doubts", "early_residual")}
     assert set(terms.doubts) == money
     assert min(one.sigma for one in terms.doubts.values()) > 0
     values = {one.path: one.value for one in means.assumptions}

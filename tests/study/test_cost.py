@@ -154,3 +154,24 @@ def test_a_candidate_equals_itself(among):
 def test_free_machines_are_refused(among):
     with pytest.raises(InputError, match=r"acquire\.rent\.price"):
         among(free=rented(0), paid=rented(2))
+
+
+def test_a_stated_flip_holds_with_storage_on_top(among):
+    """At the named rent, storage as before, the rival costs the same."""
+    dear = ["acquire.rent.term=1y", "acquire.rent.price=4 USD/GPU-h", "acquire.rent.storage=5000 USD/month"]
+    cheap = [*rented(2.0, "1y")[:2], "acquire.rent.storage=1000 USD/month"]
+    verdict = among(dear=dear, cheap=cheap).verdict
+    (flip,) = [text for text in verdict.flips_if if text.startswith("dear is had for less than")]
+    limit = float(re.search(r"less than ([\d.]+) USD", flip)[1])
+    there = among(dear=[*dear, f"acquire.rent.price={limit} USD/GPU-h"], cheap=cheap)
+    assert usd(there, "dear") == pytest.approx(usd(there, "cheap"), rel=0.005)
+
+
+def test_a_run_that_is_done_before_the_machines_come_needs_no_bridge(among):
+    assert "until then" not in among(own=OWN, rent=rented(9.0)).verdict.why
+
+
+def test_runs_that_outlive_what_is_bound_are_noted(among):
+    found = among(own=[*OWN, "use.horizon=2 h"], hourly=rented(9.0), bound=[*rented(3.0, "1y"), "use.horizon=1 year"])
+    (note,) = [text for text in found.notes if "got again" in text]
+    assert note.startswith("own: ")
