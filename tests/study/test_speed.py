@@ -43,14 +43,14 @@ def percents(text):
 
 # --- who wins, and against whom ---------------------------------------------------------------------------------------
 
-RATES = st.lists(st.floats(1e5, 1e7), min_size=2, max_size=5, unique=True)
+RATES = st.lists(st.integers(100, 10_000), min_size=2, max_size=5, unique=True)  # thousands of tokens a second
 SIGMAS = st.lists(st.sampled_from([0.0, 0.02, 0.1, 0.3]), min_size=5, max_size=5)
 ROOM = st.lists(st.booleans(), min_size=5, max_size=5)
 
 
 def designs(rates, sigmas, room):
     return [
-        design(f"n{index}", rate, peak=(70 if fits else 90) * GB, sigma=sigma)
+        design(f"n{index}", 1e3 * rate, peak=(70 if fits else 90 + index) * GB, sigma=sigma)
         for index, (rate, sigma, fits) in enumerate(zip(rates, sigmas, room))
     ]
 
@@ -158,7 +158,7 @@ def test_the_nearest_to_fit_is_so_by_its_share_of_the_memory(sizes):
     assert (found.choice, found.flips_if, found.settle_with) == (None, (), ())
     name, over, unit = re.search(r"memory; (\S+) comes nearest and is ([0-9.]+) (\S+) over", found.sentence).groups()
     share, room = sizes[int(name[1:])]
-    assert share == min(share for share, _ in sizes)
+    assert share == pytest.approx(min(share for share, _ in sizes), rel=1e-12)
     size = {"MiB": GIB / 1024, "GiB": GIB, "TiB": 1024 * GIB}[unit]
     assert float(over) * size == pytest.approx((share - 1) * room * GB, rel=6e-3)
 
