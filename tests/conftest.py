@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -30,6 +31,13 @@ BASE = {
         "software": {"family": "megatron-core", "date": "2024-06"},
     },
 }  # fmt: skip
+UNPRICED = {"hgx-h20": "nodes/hgx-h20.yaml", "hgx-a800-80gb": "nodes/hgx-a800-80gb.yaml"}
+PRICE = """\
+sources:
+  quote: {source: general-knowledge, date: "2026-11", kind: estimate}
+values:
+  price: {value: 250000, unit: USD, from: quote}
+"""
 
 
 def _merge(base: dict, change: dict) -> dict:
@@ -53,3 +61,18 @@ def run(catalogue):
         return evaluate(load_mapping(_merge(BASE, change or {})), catalogue)
 
     return evaluate_with
+
+
+@pytest.fixture(scope="session")
+def unpriced() -> dict[str, str]:
+    """Nodes that have no price, and the file of the catalogue that lacks it."""
+    return UNPRICED
+
+
+@pytest.fixture
+def quoted(tmp_path) -> Path:
+    """A folder of catalogue files in which each of these nodes costs 250,000 USD."""
+    (tmp_path / "nodes").mkdir()
+    for node, file in UNPRICED.items():
+        (tmp_path / file).write_text(f"id: {node}\ntype: node\n{PRICE}", encoding="utf-8")
+    return tmp_path
