@@ -26,6 +26,7 @@ from simcluster.shapes import Operator
 Stream: TypeAlias = Literal["compute", "exchange"]
 Floats = NDArray[np.float64]
 _KINDS = {"forward": 0, "backward": 1}
+_ROUNDING = 1e-9  # share of the time at which a span ends by which its chunk may be longer or shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,20 @@ class Expander:
         self._known: dict[tuple[str, int, int], tuple[Inner, ...]] = {}
 
     def inside(self, span: Span) -> tuple[Inner, ...]:
-        """Blocks, each followed by its operations; nothing for what is no forward or whole backward of a chunk."""
+        """Blocks, each followed by its operations; nothing for what is no forward or whole backward of a chunk.
+
+        Nothing either for a chunk that shares the GPU with another, so that its span is not as long as its solution.
+        """
         if span.stream != "compute" or span.kind not in _KINDS or span.part < 0:
             return ()
         key = (span.kind, span.part, self._position(span.micro_batch))
         if key not in self._known:
             self._known[key] = tuple(self._chunk(*key))
-        start = span.start_s
-        return tuple(replace(one, start_s=start + one.start_s, end_s=start + one.end_s) for one in self._known[key])
+        start, parts = span.start_s, self._known[key]
+        whole = max((one.end_s for one in parts), default=0.0)
+        if abs(whole - span.duration_s) > _ROUNDING * span.end_s:
+            return ()
+        return tuple(replace(one, start_s=start + one.start_s, end_s=start + one.end_s) for one in parts)
 
     def _position(self, micro: int) -> int:
         return POSITIONS - 1 if micro == self.plan.micro_batches - 1 else min(micro, 1)

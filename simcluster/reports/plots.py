@@ -28,7 +28,8 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#E69F00", "#56B4E9", "#
 _KINDS = {
     "forward": BLUE,
     "backward": GREEN,
-    "weight_gradient": SKY,
+    "input_gradients": GREEN,
+    "weight_gradients": SKY,
     "optimizer": BLACK,
     "reduce": RED,
     "gather": ORANGE,
@@ -70,7 +71,7 @@ def step_timeline(evaluation: Evaluation, start_s: float = 0.0, end_s: float | N
     """
     resolved = evaluation.resolved
     spans = timeline(resolved.plan, resolved.machine, evaluation.times)
-    end = evaluation.step.time_s if end_s is None else end_s
+    end = max(span.end_s for span in spans) if end_s is None else end_s
     shown = [span for span in spans if span.end_s > start_s and span.start_s < end]
     stages = resolved.plan.mesh.pp
     scale, unit = _scale([end])

@@ -18,11 +18,12 @@ from simcluster.analysis.timeline import Span, busy_s, timeline
 from simcluster.evaluation import Evaluation
 from simcluster.formats.trace import Arrow, Counter, Process, Slice, Thread, Trace, nanoseconds
 from simcluster.memory.stage import DEVICE_ONLY, RESERVED_ONLY
+from simcluster.program.plan import StepPlan
 from simcluster.shapes import FlashAttention, Gemm, Operator, Streaming, Transfer
 
 MOST_EVENTS = 100_000
 _EACH = {"compute": 1, "messages": 5}  # events of a span; of a message two slices and an arrow of three points
-_LETTERS = {"forward": "F", "backward": "B"}
+_LETTERS = {"forward": "F", "backward": "B", "input_gradients": "B", "weight_gradients": "W"}
 _CARRIED = {"forward": "activations", "backward": "gradients"}
 
 
@@ -62,7 +63,11 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.plan = self.evaluation.resolved.plan
-        self.computing = {(one.kind, one.micro_batch, one.part): one for one in self.spans if one.stream == "compute"}
+        self.computing = {
+            (one.kind == "forward", one.micro_batch, one.part): one
+            for one in self.spans
+            if one.stream == "compute" and one.kind in ("forward", "backward", "input_gradients")
+        }
 
     @property
     def events(self) -> int:
@@ -93,8 +98,9 @@ class _Writer:
                 thread = self.thread(one.stage, 6, one.kind.replace("_", " "))
                 self.add(thread, self.title(one), one.kind, one, _arguments(one))
                 continue
-            source = self.computing.get((one.kind, one.micro_batch, one.part))
-            target = self.computing.get((one.kind, one.micro_batch, one.part + (1 if one.kind == "forward" else -1)))
+            forward = one.kind == "forward"
+            parts = (one.part, _receiver(self.plan, forward, one.part))
+            source, target = (self.computing.get((forward, one.micro_batch, part)) for part in parts)
             if source and target:
                 self.message(one, source, target)
 
@@ -118,7 +124,7 @@ class _Writer:
         """The papers' notation: F3, or F3.1 with the chunk's number where a stage has several."""
         if span.micro_batch < 0:
             return span.kind.replace("_", " ")
-        chunk = f".{span.part // self.plan.mesh.pp}" if self.plan.pipeline.virtual_stages > 1 else ""
+        chunk = f".{span.part // self.plan.mesh.pp}" if len(self.plan.contents[0]) > 1 else ""
         return f"{_LETTERS.get(span.kind, span.kind)}{span.micro_batch}{chunk}"
 
     def insides(self, room: int) -> Mapping[str, Any]:
@@ -168,6 +174,13 @@ class _Writer:
             counters,
             about,
         )
+
+
+def _receiver(plan: StepPlan, forward: bool, part: int) -> int:
+    """Virtual stage that reads what another sends; where micro-batches enter at both ends, second chunks run back."""
+    step = 1 if forward else -1
+    back = plan.pipeline.schedule == "dualpipe" and part >= plan.mesh.pp
+    return part - step if back else part + step
 
 
 def _arguments(span: Span) -> Mapping[str, Any]:
