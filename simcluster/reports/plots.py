@@ -25,10 +25,11 @@ from simcluster.units import format_percent, format_seconds
 
 # Colours that readers without red or green tell apart (Okabe and Ito, 2008).
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+LIGHT_GREEN = "#7FCFB5"
 _KINDS = {
     "forward": BLUE,
     "backward": GREEN,
-    "input_gradients": GREEN,
+    "input_gradients": LIGHT_GREEN,
     "weight_gradients": SKY,
     "optimizer": BLACK,
     "reduce": RED,
@@ -37,6 +38,7 @@ _KINDS = {
     "tied_embedding": PINK,
 }
 _LANES = {"compute": (0.0, 0.6), "data_parallel": (0.62, 0.14), "replicas": (0.77, 0.1), "messages": (0.88, 0.1)}
+_LEGEND = 6  # words beside each other
 _MOST_LABELS = 600  # micro-batch numbers; more of them cannot be read
 _WIDTH = 9.0  # inches
 
@@ -86,9 +88,10 @@ def step_timeline(evaluation: Evaluation, start_s: float = 0.0, end_s: float | N
     axes.set_xlim(start_s * scale, end * scale)
     axes.set_xlabel(f"time, {unit}")
     axes.set_title(f"{evaluation.name}: one step, {resolved.layout.micro_batches} micro-batches")
-    kinds = [kind for kind in _KINDS if any(span.kind == kind for span in shown)]
+    own = {span.kind for span in shown if span.stream != "messages" or span.micro_batch < 0}
+    kinds = [kind for kind in _KINDS if kind in own]
     handles = [Patch(color=_KINDS[kind], label=kind.replace("_", " ")) for kind in kinds]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), _LEGEND), frameon=False)
     return figure
 
 
