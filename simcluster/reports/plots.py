@@ -25,11 +25,10 @@ from simcluster.units import format_percent, format_seconds
 
 # Colours that readers without red or green tell apart (Okabe and Ito, 2008).
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
-LIGHT_GREEN = "#7FCFB5"
 _KINDS = {
     "forward": BLUE,
     "backward": GREEN,
-    "input_gradients": LIGHT_GREEN,
+    "input_gradients": GREEN,
     "weight_gradients": SKY,
     "optimizer": BLACK,
     "reduce": RED,
