@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 Num: TypeAlias = "float | NDArray[Any]"
 
 GRADES = "ABCD"  # A measured on this hardware, B interpolated, C extrapolated, D datasheet or prior only
+
+# Terms of a rent, and months for which one is bound.
+TERM_MONTHS: Mapping[str, int] = MappingProxyType({"on-demand": 0, "1y": 12, "3y": 36, "spot": 0})
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv"]
 

@@ -16,16 +16,18 @@ from simcluster.economics.hours import MONTH_S as BILLED_MONTH_S
 from simcluster.economics.own import OwnInputs, own_cost
 from simcluster.errors import InputError
 from simcluster.evaluation import evaluate
-from simcluster.evaluation.cost import own_inputs, rent_inputs
+from simcluster.evaluation.owning import own_inputs
+from simcluster.evaluation.renting import rent_inputs
 from simcluster.evaluation.running import save_time
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.prices import node_price
-from simcluster.hardware.rents import RENT_TERMS, rent_price
+from simcluster.hardware.rents import rent_price
 from simcluster.operations.renewal import best_interval_s
 from simcluster.reports.compare_page import compare_blocks
 from simcluster.reports.layout import Page
 from simcluster.reports.terminal import render
 from simcluster.scenario import apply_sets, load, load_study, load_text
+from simcluster.shapes import TERM_MONTHS
 from simcluster.study import compare, load_candidates, settled
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -443,7 +445,7 @@ def test_no_node_is_free(catalogue):
     """Every node of the catalogue has prices above zero, or an error that names where to put one."""
     nodes = [catalogue.node(entry.id)[0] for entry in catalogue.entries("nodes")]
     found = [_price_or_refusal(node_price, catalogue, node) for node in nodes]
-    found += [_price_or_refusal(rent_price, catalogue, node, term) for node in nodes for term in RENT_TERMS]
+    found += [_price_or_refusal(rent_price, catalogue, node, term) for node in nodes for term in TERM_MONTHS]
     refused = [one for one in found if isinstance(one, str)]
     assert all(re.search(r"hardware_db/(nodes|prices|clouds)/[a-z0-9-]+\.yaml", one) for one in refused)
     assert 0 < len(refused) < len(found)
@@ -496,7 +498,7 @@ def test_a_folder_with_the_price_mends_it(tmp_path):
     for one in comparison.candidates:
         terms = one.evaluation.means.acquire
         assert terms.nodes_usd == 250_000 * (4 + one.evaluation.means.run.spares)
-        assert terms.doubt["nodes"] > 0
+        assert terms.doubts["nodes_usd"].sigma > 0
         assert one.evaluation.cost.total_usd > 0
 
 

@@ -71,7 +71,7 @@ def activations_held(plan: StepPlan, spans: Sequence[Span]) -> Course:
     since: dict[tuple[int, int], float] = {}
     until: dict[tuple[int, int], float] = {}
     for one in spans:
-        if one.stream == "compute" and one.micro_batch >= 0:
+        if one.stream in ("compute", "beside") and one.micro_batch >= 0:
             key = (one.part, one.micro_batch)
             if one.kind == "forward":
                 since[key] = one.start_s

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from simcluster.analysis.waterfall import CAUSES, Waterfall
 from simcluster.engine.step import EVIDENCE_ROW
 from simcluster.errors import InputError, Problem
+from simcluster.memory.arrays import plain
 from simcluster.shapes import Num
 
 Floats = NDArray[np.float64]
@@ -72,17 +73,14 @@ class Gpu:
 
     idle_w   without a job, >= 0 (H100 about 70)
     max_w    at full load, >= idle (its TDP)
-    cap_w    limit set by the operator; no phase goes above it. None: no limit but max_w
     """
 
     idle_w: Num
     max_w: Num
-    cap_w: Num | None = None
 
     def at(self, activity: Num) -> Num:
         """Watts at an activity of 0 to 1."""
-        power = self.idle_w + (self.max_w - self.idle_w) * activity
-        return power if self.cap_w is None else np.minimum(power, np.maximum(self.cap_w, self.idle_w))
+        return self.idle_w + (self.max_w - self.idle_w) * activity
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +156,6 @@ class PowerReport:
     swing_w: Num
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnergy:
-    """Energy of a run at the facility's meter in kWh, and its emissions in kg CO2e (None: carbon intensity unknown)."""
-
-    kwh: Num
-    co2e_kg: Num | None
-
-
 def phase_seconds(losses: Waterfall, busy_s: Floats, optimizer_s: float = 0.0) -> PhaseSeconds:
     """Splits a step into phases: exposed and waiting time by the waterfall, the rest as its kernels are busy.
 
@@ -197,7 +187,7 @@ def phase_watts(gpu: Gpu, activity: PhaseActivity = PhaseActivity()) -> tuple[Nu
 
 
 def gpu_average_w(phases: PhaseSeconds, gpu: Gpu, activity: PhaseActivity = PhaseActivity()) -> Num:
-    """Mean watts of a GPU over a step: idle + (max - idle) * sum of share * activity, each phase below the cap.
+    """Mean watts of a GPU over a step: idle + (max - idle) * sum of share * activity.
 
     >>> round(gpu_average_w(PhaseSeconds(0.60, 0.15, 0.10, 0.15), Gpu(75.0, 700.0)), 2)
     526.56
@@ -220,7 +210,7 @@ def power_report(
     watts, exposed = phase_watts(gpu, activity), phases.exposed_communication_s
     average = gpu_average_w(phases, gpu, activity)
     seen = [np.where(np.asarray(s) > 0, w, gpu.idle_w) for s, w in zip(astuple(phases), watts)]
-    peak = _plain(np.max(np.stack(np.broadcast_arrays(*seen)), axis=0))
+    peak = plain(np.max(np.stack(np.broadcast_arrays(*seen)), axis=0))
     node_average, node_peak = node.power_w(average, gpu.max_w), node.power_w(peak, gpu.max_w)
     node_idle = node.idle_w(gpu)
     others = site.network_w + site.storage_w
@@ -235,7 +225,7 @@ def power_report(
         it_peak_w=site.nodes * node_peak + site.spares * node_idle + others,
         it_idle_w=(site.nodes + site.spares) * node_idle + others,
         facility_average_w=site.pue * it_average,
-        swing_w=_plain(np.where(np.asarray(exposed) > 0, site.nodes * node.gpus * (watts[0] - watts[2]), 0.0)),
+        swing_w=plain(np.where(np.asarray(exposed) > 0, site.nodes * node.gpus * (watts[0] - watts[2]), 0.0)),
     )
 
 
@@ -248,17 +238,13 @@ def energy_per_token_j(power_w: Num, step_s: Num, tokens: Num) -> Num:
     return power_w * step_s / tokens
 
 
-def run_energy(
-    facility_w: Num, train_s: Num, *, idle_w: Num = 0.0, idle_s: Num = 0.0, carbon_kg_per_kwh: Num | None = None
-) -> RunEnergy:
+def run_energy_kwh(facility_w: Num, train_s: Num, *, idle_w: Num = 0.0, idle_s: Num = 0.0) -> Num:
     """Energy of a run: `train_s` at its mean power, `idle_s` (restarts, waiting) at `idle_w`, both with the PUE.
 
-    >>> energy = run_energy(400.0, 3_311_616 * 3600.0, carbon_kg_per_kwh=0.407)  # Llama 2, GPUs at TDP
-    >>> round(energy.kwh), round(energy.co2e_kg / 1000)
-    (1324646, 539)
+    >>> round(run_energy_kwh(400.0, 3_311_616 * 3600.0))  # Llama 2, GPUs at TDP
+    1324646
     """
-    kwh = (facility_w * train_s + idle_w * idle_s) / KWH_J
-    return RunEnergy(kwh, None if carbon_kg_per_kwh is None else kwh * carbon_kg_per_kwh)
+    return (facility_w * train_s + idle_w * idle_s) / KWH_J
 
 
 def _check(phases: PhaseSeconds, gpu: Gpu, node: Node, site: Site) -> None:
@@ -282,7 +268,3 @@ def _check(phases: PhaseSeconds, gpu: Gpu, node: Node, site: Site) -> None:
     problems = [Problem(message, advice) for good, message, advice in rules if not good]
     if problems:
         raise InputError(problems)
-
-
-def _plain(value: Num) -> Num:
-    return float(value) if np.ndim(value) == 0 else value

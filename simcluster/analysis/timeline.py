@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 
 from simcluster.engine.chunk import ChunkTimes
 from simcluster.engine.step import StepTimes
+from simcluster.engine.step_tables import overlapped_s
 from simcluster.parallel.mesh import stage_pair
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, WEIGHT
 from simcluster.program.graph import NO_LAG, SOURCE
-from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape, message_bytes
+from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape, end_stages, message_bytes
 from simcluster.program.pricing import Machine
 from simcluster.program.step import POSITIONS
 
-Stream: TypeAlias = Literal["compute", "data_parallel", "replicas", "messages"]
-Kind: TypeAlias = Literal["forward", "backward", "reduce", "gather", "norm", "tied_embedding", "optimizer"]
+Stream: TypeAlias = Literal["compute", "beside", "data_parallel", "replicas", "messages"]
+Kind: TypeAlias = Literal[
+    "forward", "backward", "weight_gradient", "reduce", "gather", "norm", "tied_embedding", "optimizer"
+]
 Floats = NDArray[np.float64]
 
 _NOTHING = 1e-12  # share of a step below which a span is what rounding leaves of none
@@ -32,9 +36,11 @@ _NOTHING = 1e-12  # share of a step below which a span is what rounding leaves o
 class Span:
     """Something that takes time on one pipeline stage.
 
-    stream       compute; data_parallel: gradients and parameters on the wire; replicas: sums over copies of a shard;
-                 messages: activations and their gradients on the way to the next stage
-    kind         of a message and of a shard's traffic: the pass that it belongs to
+    stream       compute; beside: the backward that runs overlapped with a forward (DualPipe); data_parallel: gradients
+                 and parameters on the wire; replicas: sums over copies of a shard; messages: activations and their
+                 gradients on the way to the next stage
+    kind         backward: whole, or of input gradients alone where weight gradients follow apart; of a message and of
+                 a shard's traffic: the pass that it belongs to
     micro_batch  from 0; -1 for what belongs to the whole step
     part         virtual stage over the whole pipeline; -1 for what belongs to the stage
     start_s, end_s   from the start of the step
@@ -88,10 +94,10 @@ class _Steps:
         self.behind = self.program.chunk_tasks * (1 + self.wires)  # first task behind the chunks and their wires
 
     def chunk(self, kind: int, part: int, position: int) -> ChunkTimes:
-        """Times of a chunk by kind (0 forward, 1 backward), virtual stage, and place of its micro-batch."""
-        contents = self.plan.contents[part % self.pp][part // self.pp]
-        names = block_names(self.plan, contents, bool(kind))
-        return self.times.chunks[bool(kind), names, chunk_shape(self.plan, len(names), bool(kind), position)]
+        """Times of a chunk by kind of operation, virtual stage, and place of its micro-batch."""
+        contents, backward = self.plan.contents[part % self.pp][part // self.pp], kind != FORWARD
+        names = block_names(self.plan, contents, backward)
+        return self.times.chunks[kind, names, chunk_shape(self.plan, len(names), backward, position)]
 
     def position(self, micro: int) -> int:
         if micro == self.plan.micro_batches - 1:
@@ -103,7 +109,7 @@ class _Steps:
         program = self.program
         table = {
             (kind, part, place): self.chunk(kind, part, place)
-            for kind in (0, 1)
+            for kind in range(program.kinds)
             for part in range(program.parts)
             for place in {self.position(micro) for micro in range(self.plan.micro_batches)}
         }
@@ -111,21 +117,33 @@ class _Steps:
         for task in range(program.chunk_tasks):
             kind, micro, part = (int(row[task]) for row in (program.kind, program.micro, program.virtual_stage))
             one = table[kind, part, self.position(micro)]
+            if program.pair[task]:
+                yield self._paired(task, kind, micro, part)
+                continue
             for wire, length in enumerate((one.duration, one.wire, one.replica)[: 1 + self.wires]):
                 end = float(self.ends[task + wire * program.chunk_tasks])
                 yield self._span(part % self.pp, streams[wire], _pass(kind), (end - float(length[0]), end), micro, part)
+
+    def _paired(self, task: int, kind: int, micro: int, part: int) -> Span:
+        """A forward, or the backward beside it: both from the start to the end of their pair."""
+        first = task - int(self.program.pair[task]) + 1
+        own, other = (int(self.program.virtual_stage[one]) for one in (first, first + 1))
+        both = overlapped_s(self.chunk(FORWARD, own, 1).duration, self.chunk(BACKWARD, other, 1).duration)
+        end = float(self.ends[first])
+        stream: Stream = "compute" if task == first else "beside"
+        return self._span(part % self.pp, stream, _pass(kind), (end - float(both[0]), end), micro, part)
 
     def messages(self) -> Iterator[Span]:
         """Results on their way to the next stage; they leave as their chunk ends."""
         program = self.program
         seconds = {
-            (kind, part): self._message_s(part, part + step)
-            for kind, step in ((0, 1), (1, -1))
+            (kind, part): self._message_s(part, program.receiver(kind, part))
+            for kind in (FORWARD, BACKWARD)
             for part in range(program.parts)
-            if 0 <= part + step < program.parts
+            if program.receiver(kind, part) >= 0
         }
-        for task in range(program.chunk_tasks):
-            kind, part = int(program.kind[task]), int(program.virtual_stage[task])
+        for task in np.flatnonzero(program.kind != WEIGHT).tolist():
+            kind, part = min(int(program.kind[task]), BACKWARD), int(program.virtual_stage[task])
             end = float(self.ends[task])
             when = (end, end + seconds.get((kind, part), 0.0))
             yield self._span(part % self.pp, "messages", _pass(kind), when, int(program.micro[task]), part)
@@ -151,7 +169,7 @@ class _Steps:
         first = self.behind + len(self.program.gather_rows)
         for row, (stage, chunk, index) in enumerate(self.program.bucket_rows):
             part = chunk * self.pp + stage
-            one = self.chunk(1, part, POSITIONS - 1)
+            one = self.chunk(self.program.gradient_kind[part], part, POSITIONS - 1)
             bucket = buckets(self.plan, self.plan.contents[stage][chunk], backward=True)[index]
             release = float(one.ends[bucket.last, 0] - one.duration[0])
             task = first + row
@@ -165,7 +183,7 @@ class _Steps:
         tied = (self._start(barrier + 1), float(self.ends[barrier + 1]))
         for stage in range(self.pp):
             task = barrier + 2 + stage
-            if stage in (0, self.pp - 1):
+            if stage in end_stages(self.plan):
                 yield self._span(stage, "messages", "tied_embedding", tied)
             yield self._span(stage, "data_parallel", "norm", norm)
             yield self._span(stage, "compute", "optimizer", (self._start(task), float(self.ends[task])))
@@ -188,4 +206,4 @@ class _Steps:
 
 
 def _pass(kind: int) -> Kind:
-    return "backward" if kind else "forward"
+    return "forward" if kind == FORWARD else "weight_gradient" if kind == WEIGHT else "backward"

@@ -6,8 +6,8 @@ Payments fall at the end of each month; the first of n is discounted once. All f
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from simcluster.memory.arrays import plain
 from simcluster.shapes import Num
 
 
@@ -60,28 +60,3 @@ def capital_charge(capital_usd: Num, resale_usd: Num, rate: Num, months: Num) ->
     100.0
     """
     return plain((capital_usd - resale_usd * discount(rate, months)) * annuity_factor(rate, months))
-
-
-def present_value(flows_usd: ArrayLike, rate: Num) -> Num:
-    """Worth today of the flows of months 1, 2, … (last axis); `rate` per month, of the other axes' shape.
-
-    >>> round(present_value([0.0] * 11 + [110.0], monthly_rate(0.10)), 9)
-    100.0
-    """
-    flows = np.asarray(flows_usd, dtype=float)
-    factors = np.asarray(discount(np.asarray(rate)[..., None], np.arange(1, flows.shape[-1] + 1)))
-    return plain(np.sum(flows * factors, axis=-1))
-
-
-def npv(now_usd: Num, flows_usd: ArrayLike, rate: Num) -> Num:
-    """Net present value: what is received now (negative if paid) and the flows of months 1, 2, …
-
-    >>> npv(-100.0, [50.0, 50.0, 50.0], 0.0)
-    50.0
-    """
-    return plain(now_usd + present_value(flows_usd, rate))
-
-
-def plain(value: Num) -> Num:
-    """A float if the value is one number, else the array."""
-    return float(value) if np.ndim(value) == 0 else value

@@ -1,7 +1,8 @@
 """Own against rent: net present value, break-even month and rent, what an early sale costs, what a late start costs.
 
 Rent may fall: rent(t) = rent_0 * (1 - erosion)^(t/12), t in months. Resale falls from the full price to the residual at
-the horizon: K * residual^(t/n). (Second-hand prices are noisy; the curve is an assumption, its end a parameter.)
+the horizon: K * residual^(t/n); or, where a first sale is given, from its share on.
+(Second-hand prices are noisy; the curve is an assumption, its ends are parameters.)
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simcluster.economics.annuity import capital_charge, discount, monthly_rate, plain, present_worth_factor
+from simcluster.economics.annuity import capital_charge, discount, monthly_rate, present_worth_factor
 from simcluster.economics.hours import MONTH_HOURS, MONTH_S
 from simcluster.economics.own import OwnInputs, own_cost
 from simcluster.economics.rent import RentInputs, rent_cost
+from simcluster.memory.arrays import plain
 from simcluster.shapes import Num
 
 NEVER = float("inf")
+_AT_ONCE = (0.0, 1.0)  # no first sale
+_SOON = 1e-9  # months, for a division
 _EQUAL = 1e-12  # of the capital: below it a gain is a rounding error
 
 
@@ -30,6 +34,7 @@ class Flows:
     wacc                              cost of money per year, > -1
     horizon_s                         > 0
     erosion                           fall of rents per year, < 1; negative if they rise
+    first_sale_s, first_share         hardware up to this age [s] brings this share of capital; 0 and 1: as of its age
     """
 
     capital_usd: Num
@@ -39,6 +44,8 @@ class Flows:
     wacc: Num
     horizon_s: Num
     erosion: Num = 0.0
+    first_sale_s: Num = 0.0
+    first_share: Num = 1.0
 
     @property
     def months(self) -> Num:
@@ -59,7 +66,10 @@ def resale_usd(flows: Flows, months: Num) -> Num:
     >>> resale_usd(flows, 24)
     50.0
     """
-    return plain(flows.capital_usd * np.power(np.asarray(flows.residual, dtype=float), months / flows.months))
+    first = np.minimum(flows.first_sale_s / MONTH_S, flows.months)
+    share = np.where(first < flows.months, flows.first_share, flows.residual)
+    age = np.maximum(np.subtract(months, first), 0.0) / np.maximum(flows.months - first, _SOON)
+    return plain(flows.capital_usd * share * np.power(np.divide(flows.residual, share), age))
 
 
 def rent_worth_factor(flows: Flows, months: Num) -> Num:
@@ -157,23 +167,32 @@ class OwnOrRent:
     bridge_rent_usd: Num
 
 
-def flows_of(own: OwnInputs, rent: RentInputs, erosion: Num = 0.0) -> Flows:
-    """Flows of an owned cluster against a rent; over the owner's horizon."""
+def flows_of(
+    own: OwnInputs, rent: RentInputs | None = None, erosion: Num = 0.0, first_sale: tuple[Num, Num] = _AT_ONCE
+) -> Flows:
+    """Flows of an owned cluster over its horizon, against a rent if there is one.
+
+    first_sale   age [s] from which hardware is sold and its share of capital then, see `Flows`
+    """
     cost = own_cost(own)
     return Flows(
         capital_usd=cost.capital_usd,
         opex_usd_per_month=cost.opex_usd,
-        rent_usd_per_month=rent_cost(rent).month_usd,
+        rent_usd_per_month=rent_cost(rent).month_usd if rent is not None else 0.0,
         residual=own.residual,
         wacc=own.wacc,
         horizon_s=own.horizon_s,
         erosion=erosion,
+        first_sale_s=first_sale[0],
+        first_share=first_sale[1],
     )
 
 
-def own_or_rent(own: OwnInputs, rent: RentInputs, erosion: Num = 0.0) -> OwnOrRent:
+def own_or_rent(
+    own: OwnInputs, rent: RentInputs, erosion: Num = 0.0, first_sale: tuple[Num, Num] = _AT_ONCE
+) -> OwnOrRent:
     """Compares both for the same GPUs, hours and horizon; raises InputError with what is out of range."""
-    flows = flows_of(own, rent, erosion)
+    flows = flows_of(own, rent, erosion, first_sale)
     paid = break_even_rent_usd_per_month(flows) / (own.gpus * MONTH_HOURS)
     return OwnOrRent(
         npv_own_usd=npv_own_usd(flows),
@@ -203,8 +222,12 @@ def _with_axis(flows: Flows) -> Flows:
         flows.wacc,
         flows.horizon_s,
         flows.erosion,
+        flows.first_sale_s,
+        flows.first_share,
     )
-    capital, opex, rent, residual, wacc, horizon, erosion = (part[..., None].astype(float) for part in parts)
+    capital, opex, rent, residual, wacc, horizon, erosion, first, share = (
+        part[..., None].astype(float) for part in parts
+    )
     return Flows(
         capital_usd=capital,
         opex_usd_per_month=opex,
@@ -213,4 +236,6 @@ def _with_axis(flows: Flows) -> Flows:
         wacc=wacc,
         horizon_s=horizon,
         erosion=erosion,
+        first_sale_s=first,
+        first_share=share,
     )

@@ -7,14 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from simcluster.economics.annuity import plain
 from simcluster.economics.checks import problems_of, refuse
 from simcluster.economics.hours import MONTH_HOURS, MONTH_S, PerGpuHour, per_gpu_hour
 from simcluster.errors import Problem
-from simcluster.shapes import Num
+from simcluster.memory.arrays import plain
+from simcluster.shapes import TERM_MONTHS, Num
 
 Term = Literal["on-demand", "1y", "3y", "spot"]
-TERM_MONTHS: dict[str, float] = {"on-demand": 0.0, "spot": 0.0, "1y": 12.0, "3y": 36.0}  # committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +25,6 @@ class RentInputs:
     hours                  share of the hours in use, > 0 to 1
     horizon_s              how long it is needed, > 0
     term                   on-demand, 1y, 3y or spot
-    spot_goodput           share of paid spot hours that pre-emptions leave, > 0 to 1; 1 for the other terms
     egress_usd_per_month, storage_usd_per_month   on top
     support                share of the rent
     """
@@ -36,7 +34,6 @@ class RentInputs:
     hours: Num
     horizon_s: Num
     term: Term = "on-demand"
-    spot_goodput: Num = 1.0
     egress_usd_per_month: Num = 0.0
     storage_usd_per_month: Num = 0.0
     support: Num = 0.0
@@ -74,10 +71,9 @@ class RentCost:
 def rent_cost(rent: RentInputs, goodput: Num = 1.0) -> RentCost:
     """Monthly cost of a rent.
 
-    On demand pays used hours. Reserved pays every hour, and the whole term even if the horizon is shorter; a longer
-    horizon is renewed at the same price for as long as it lasts. Spot pays the hours that the used hours become once
-    pre-emptions have taken theirs: price / spot_goodput for an hour of work (hours that this adds beyond the month
-    show up as a longer run, not here). `goodput`: share of used hours that is progress under failures, > 0 to 1.
+    On demand and spot pay used hours. Reserved pays every hour, and the whole term even if the horizon is shorter; a
+    longer horizon is renewed at the same price for as long as it lasts. `goodput`: share of the hours that are paid for
+    work which is progress, > 0 to 1: failures, pre-emptions and checkpoints take the rest.
     Raises InputError with every value out of range.
 
     >>> rent = RentInputs(usd_per_gpu_hour=2.9, gpus=256, hours=0.85, horizon_s=48 * MONTH_S, term="3y")
@@ -89,7 +85,7 @@ def rent_cost(rent: RentInputs, goodput: Num = 1.0) -> RentCost:
     horizon, committed = rent.horizon_s / MONTH_S, TERM_MONTHS[rent.term]
     every_hour = rent.usd_per_gpu_hour * rent.gpus * MONTH_HOURS
     paid = plain(np.maximum(horizon, committed))
-    share = paid / horizon if committed else rent.hours / rent.spot_goodput
+    share = paid / horizon if committed else rent.hours
     rental = every_hour * share
     support = rental * rent.support
     month = rental + support + rent.egress_usd_per_month + rent.storage_usd_per_month
@@ -109,11 +105,9 @@ def rent_cost(rent: RentInputs, goodput: Num = 1.0) -> RentCost:
 def _check(rent: RentInputs, goodput: Num) -> None:
     names = ("usd_per_gpu_hour", "egress_usd_per_month", "storage_usd_per_month", "support")
     ranges = [(name, getattr(rent, name), 0.0, np.inf) for name in names]
-    shares = [("hours", rent.hours), ("spot_goodput", rent.spot_goodput), ("goodput", goodput)]
+    shares = [("hours", rent.hours), ("goodput", goodput)]
     ranges += [(name, value, 0.0, 1.0) for name, value in shares]
     found = problems_of(ranges, [*shares, ("gpus", rent.gpus), ("horizon_s", rent.horizon_s)])
     if rent.term not in TERM_MONTHS:
         found.append(Problem(f"term: {rent.term!r} is not known", f"use one of {', '.join(TERM_MONTHS)}"))
-    elif rent.term != "spot" and np.any(np.asarray(rent.spot_goodput) != 1.0):
-        found.append(Problem(f"spot_goodput: {rent.term} is not pre-empted", "leave it at 1"))
     refuse(found)

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from simcluster.engine.des import Change, Simulated, simulate
 from simcluster.engine.des_step import bounded_share, filled_tables, resource_shares, step_wiring
-from simcluster.engine.step import StepTimes, _Tables
+from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows
+from simcluster.engine.step_tables import ChunkKey, StepTables
+from simcluster.parallel.schedules.order import FORWARD
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape, chunk_program
 from simcluster.program.graph import Ints
@@ -28,7 +30,6 @@ from simcluster.program.wiring import NO_FLOW, Wiring
 from simcluster.shapes import GroupShape
 
 Floats = NDArray[np.float64]
-_Key = tuple[bool, tuple[str, ...], ChunkShape]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,13 @@ class BlockStep:
 def block_step(
     plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference = NO_INTERFERENCE
 ) -> BlockStep:
-    """The step of `times = solve_step(plan, machine)` in blocks; one replica stands for all."""
+    """The step of `times = solve_step(plan, machine)` in blocks; one replica stands for all.
+
+    Raises ValueError for a schedule that runs two chunks beside each other (DualPipe): how their blocks interleave is
+    not known here.
+    """
+    if times.program.shape.two_way:
+        raise ValueError("overlapped pairs of chunks are simulated whole, not in blocks")
     return _Blocks(plan, machine, times, interference).step()
 
 
@@ -54,7 +61,7 @@ class _Blocks:
     def __init__(self, plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference) -> None:
         self.plan, self.machine, self.times, self.program = plan, machine, times, times.program
         self.interference = interference
-        self.tables: _Tables = filled_tables(plan, machine, times)
+        self.tables: StepTables = filled_tables(plan, machine, times)
         self.keys = [self._key(task) for task in range(self.program.chunk_tasks)]
         self.insides = {key: self._inside(*key) for key in dict.fromkeys(self.keys)}
 
@@ -65,24 +72,25 @@ class _Blocks:
         program = inline(self.program, insides, durations, lags, self._block_of_lag())
         return BlockStep(program, self._wiring(program))
 
-    def _contents(self, task: int) -> tuple[bool, ChunkContents, int]:
-        """Whether a chunk task is backward, what it holds, and its stage."""
+    def _contents(self, task: int) -> tuple[int, ChunkContents, int]:
+        """Kind of a chunk task, what it holds, and its stage."""
         pp, part = self.plan.mesh.pp, int(self.program.virtual_stage[task])
-        return bool(self.program.kind[task]), self.plan.contents[part % pp][part // pp], part % pp
+        return int(self.program.kind[task]), self.plan.contents[part % pp][part // pp], part % pp
 
-    def _key(self, task: int) -> _Key:
-        backward, contents, _ = self._contents(task)
+    def _key(self, task: int) -> ChunkKey:
+        kind, contents, _ = self._contents(task)
+        backward = kind != FORWARD
         micro = int(self.program.micro[task])
         position = POSITIONS - 1 if micro == self.plan.micro_batches - 1 else min(micro, 1)
         names = block_names(self.plan, contents, backward)
-        return backward, names, chunk_shape(self.plan, len(names), backward, position)
+        return kind, names, chunk_shape(self.plan, len(names), backward, position)
 
-    def _inside(self, backward: bool, names: tuple[str, ...], shape: ChunkShape) -> Inside:
-        blocks = [self.times.blocks[backward, name] for name in names]
+    def _inside(self, kind: int, names: tuple[str, ...], shape: ChunkShape) -> Inside:
+        blocks = [self.times.blocks[kind, name] for name in names]
         device, hosted, host = (
             np.array([getattr(block, name)[0] for block in blocks]) for name in ("device", "hosted", "host")
         )
-        traffic = self.tables._traffic(names, shape)
+        traffic = self.tables.traffic(names, shape)
         durations = np.concatenate([device, traffic.gather, traffic.scatter, traffic.replica, [0.0]])
         return Inside(chunk_program(shape), durations, np.cumsum(host) - host + hosted - device)
 
@@ -127,7 +135,7 @@ class _Blocks:
     def _units(self, program: Inlined, flows: StepFlows, transfer: Ints) -> Floats:
         """Marks transfers of shards; returns the share of each class in every block's time."""
         shares = np.zeros((len(program.graph), len(CLASSES)))
-        known: dict[tuple[_Key, int, int], int | None] = {}
+        known: dict[tuple[ChunkKey, int, int], int | None] = {}
         for task in np.flatnonzero(program.unit != ENTRY).tolist():
             origin, unit = int(program.origin[task]), int(program.unit[task])
             key, count = self.keys[origin], self.keys[origin][2].blocks

@@ -8,6 +8,7 @@ chunk (tensor, context, expert parallelism, shards of parameters) stays part of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,13 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.des import Change, Simulated, simulate
-from simcluster.engine.step import StepTimes, _Tables
+from simcluster.engine.period import step_time
+from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows, link_names
+from simcluster.engine.step_tables import StepTables
 from simcluster.parallel.mesh import stage_pair
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD
 from simcluster.program.graph import SOURCE
-from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, chunk_shape
+from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, chunk_shape, end_stages
 from simcluster.program.pricing import ATTENTION, CLASSES, GEMM, MEMORY, Machine
 from simcluster.program.step import POSITIONS, StepProgram
+from simcluster.program.step_rows import PAIR
 from simcluster.program.wiring import NO_FLOW, Wiring, replicated
 from simcluster.shapes import CollectiveKind, GroupShape
 
@@ -34,9 +39,9 @@ def step_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> tuple[Flo
     return tables.durations[:, 0], tables.lags[:, 0]
 
 
-def filled_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> _Tables:
+def filled_tables(plan: StepPlan, machine: Machine, times: StepTimes) -> StepTables:
     """Tables of the step program, filled again."""
-    tables = _Tables(plan, machine, times.program, times.blocks)
+    tables = StepTables(plan, machine, times.program, times.blocks)
     tables.fill()
     return tables
 
@@ -63,7 +68,10 @@ def timed_by_events(plan: StepPlan, machine: Machine, times: StepTimes) -> StepT
     """A solved step whose actual times are those of the event engine, with exchanges sharing each stage's links."""
     found = solve_step_des(plan, machine, times, step_wiring(plan, machine, times))
     total, ends = times.total.copy(), times.ends.copy()
-    total[0], ends[:, 0] = found.total, found.ends[: len(ends)]
+    ends[:, 0] = found.ends[: len(ends)]
+    tables = filled_tables(plan, machine, times)
+    spent = tables.durations[times.program.graph.duration, :1]
+    total[0] = step_time(times.program, ends[:, :1], spent, tables.lags[:, :1])[0]
     return replace(times, total=total, ends=ends)
 
 
@@ -107,10 +115,10 @@ class StepWires:
 
     def wiring(self) -> Wiring:
         """All of it."""
-        for kind, step in ((0, 1), (1, -1)):
-            for target in range(self.program.parts):
-                if 0 <= target - step < self.program.parts:
-                    self._message(kind, target - step, target)
+        for kind in (FORWARD, BACKWARD):
+            for target, source in enumerate(self.program.senders(kind).tolist()):
+                if source >= 0:
+                    self._message(kind, source, target)
         if not self.plan.pipeline.overlap_messages:
             self._blocking()
         self._exchanges()
@@ -143,7 +151,7 @@ class StepWires:
     def _blocking(self) -> None:
         """A sender that blocks goes on when its message has left."""
         graph, program = self.program.graph, self.program
-        rows = [program.own_lag(kind, part) for kind in (0, 1) for part in range(program.parts)]
+        rows = [program.own_lag(kind, part) for kind in range(program.kinds) for part in range(program.parts)]
         own = np.isin(graph.lag, rows) & (graph.predecessor != SOURCE)
         own &= np.append(self.lags, 0.0)[graph.lag] > 0
         own[own] &= self.message[graph.predecessor[own]] != NO_FLOW
@@ -163,13 +171,13 @@ class StepWires:
             self._collective(program.gather_base + row, parts, (stage,))
 
     def _tied(self) -> None:
-        """First and last stage sum the gradient of a shared embedding."""
-        plan, network, last = self.plan, self.machine.network, self.plan.mesh.pp - 1
+        """The stages of embedding and head sum the gradient of a shared embedding."""
+        plan, network, ends = self.plan, self.machine.network, end_stages(self.plan)
         if plan.tied_exchange:
-            pair = stage_pair(plan.mesh, 0, last, network.domain_gpus, network.gpus_per_node)
+            pair = stage_pair(plan.mesh, *ends, network.domain_gpus, network.gpus_per_node)
             size = plan.padded_vocab * plan.arch.hidden / plan.mesh.tp * plan.data.gradient_bytes
             group = GroupShape(2, pair.domains, pair.sharers)
-            self._collective(self.program.barrier_row + 1, [Exchange("all_reduce", size, group)], (0, last))
+            self._collective(self.program.barrier_row + 1, [Exchange("all_reduce", size, group)], ends)
 
     def _collective(self, row: int, exchanges: Sequence[Exchange], stages: Sequence[int]) -> None:
         flow = self.flows.collective(exchanges, float(self.durations[row]), stages)
@@ -180,19 +188,32 @@ class StepWires:
         """Shares of each chunk's time that the multiprocessors, and the memory bandwidth, set."""
         program, pp = self.program, self.plan.mesh.pp
         shares = np.zeros((program.duration_rows, len(CLASSES)))
-        for backward in (False, True):
-            for part in range(program.parts):
-                names = block_names(self.plan, self.plan.contents[part % pp][part // pp], backward)
-                busy = sum((self.times.blocks[backward, name].busy for name in names), np.zeros(len(CLASSES)))
-                for position in range(POSITIONS):
-                    row = program.chunk_row(int(backward), part, position)
-                    shape = chunk_shape(self.plan, len(names), backward, position)
-                    if (backward, names, shape) in self.times.chunks:
-                        length = float(self.times.chunks[backward, names, shape].duration[0])
-                        shares[row] = bounded_share(busy, length)
+        for kind, part in itertools.product(range(program.kinds), range(program.parts)):
+            backward = kind != FORWARD
+            names = block_names(self.plan, self.plan.contents[part % pp][part // pp], backward)
+            busy = sum((self.times.blocks[kind, name].busy for name in names), np.zeros(len(CLASSES)))
+            for position in range(POSITIONS):
+                key = (kind, names, chunk_shape(self.plan, len(names), backward, position))
+                if key in self.times.chunks:
+                    length = float(self.times.chunks[key].duration[0])
+                    shares[program.chunk_row(kind, part, position)] = bounded_share(busy, length)
+        if program.shape.two_way:
+            self._paired(shares)
         sm_bound, hbm_bound = resource_shares(shares)
         rows = program.graph.duration
         return sm_bound[rows], hbm_bound[rows]
+
+    def _paired(self, shares: Floats) -> None:
+        """Shares of overlapped pairs: of a forward, and of the backward of the other direction beside it."""
+        program, pp, lengths = self.program, self.plan.mesh.pp, self.durations
+        for part, position in itertools.product(range(program.parts), range(POSITIONS)):
+            rows = [
+                program.chunk_row(kind, one, position)
+                for kind, one in ((FORWARD, part), (BACKWARD, (part + pp) % program.parts))
+            ]
+            pair = program.chunk_row(PAIR, part, position)
+            if lengths[pair] > 0:
+                shares[pair] = np.minimum((shares[rows] * lengths[rows][:, None]).sum(axis=0) / lengths[pair], 1.0)
 
 
 def bounded_share(busy: Floats, length: float) -> Floats:

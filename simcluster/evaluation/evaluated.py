@@ -14,7 +14,7 @@ from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
 from simcluster.engine.step import StepTimes, solve_step
 from simcluster.evaluation.cost import CostResult, cost_of
 from simcluster.evaluation.power import PowerResult, power_of
-from simcluster.evaluation.running import course_of_run
+from simcluster.evaluation.running import course_of_run, paid_error_terms, run_error_terms
 from simcluster.evaluation.step import StepResult, step_error_terms
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.memory.recompute import recompute_modules_of
@@ -29,7 +29,6 @@ from simcluster.timing.records import PEAK_OF
 from simcluster.workload.flops import AttentionFlops, StepFlops, step_flops
 
 Engine = Literal["max-plus", "des"]
-_SEED = 0  # of the draws behind the days of a run
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,10 +36,12 @@ class Evaluation:
     """A resolved scenario and what follows from it.
 
     engine   of the actual step; idealisations of the waterfall and their columns are max-plus
+    seed     of the draws behind the days of a run
     """
 
     resolved: Resolved
     engine: Engine = "max-plus"
+    seed: int = 0
 
     def __repr__(self) -> str:
         return f"<Evaluation of {self.name}>"
@@ -169,7 +170,7 @@ class Evaluation:
     @cached_property
     def run(self) -> RunResult:
         """Goodput and interruptions; days where the scenario states tokens."""
-        return course_of_run(self.resolved, self.means.run, self.waterfall, self.error_terms, _SEED)
+        return course_of_run(self.resolved, self.means.run, self.waterfall, self.error_terms, self.seed)
 
     @cached_property
     def power(self) -> PowerResult:
@@ -179,12 +180,19 @@ class Evaluation:
     @cached_property
     def cost(self) -> CostResult | None:
         """Money; None where the scenario does not say how the machines are got."""
-        return cost_of(self.means, self.run, self.power, self.resolved.cluster, self.step.tokens_per_s)
+        return cost_of(self.means, self.run, self.power, self.resolved.cluster.gpus, self.step.tokens_per_s)
+
+    @cached_property
+    def run_error_terms(self) -> tuple[ErrorTerm, ...]:
+        """What the days of a run rest on: the time of a step, and how often it is interrupted."""
+        return (*self.error_terms, *run_error_terms(self.means.run, self.run))
 
     @cached_property
     def token_error_terms(self) -> tuple[ErrorTerm, ...]:
-        """What the cost of a token rests on: the time of a step, and prices."""
-        return (*self.error_terms, *(self.cost.error_terms if self.cost else ()))
+        """What the cost of a token rests on: the time of a step, interruptions, and prices."""
+        if self.cost is None:
+            return self.run_error_terms
+        return (*self.error_terms, *paid_error_terms(self.means.run, self.run), *self.cost.error_terms)
 
     @property
     def token_cost_band(self) -> tuple[float, float]:
@@ -194,11 +202,14 @@ class Evaluation:
         return found.low_s, found.high_s
 
 
-def evaluate(loaded: Loaded, catalogue: Catalogue | None = None, engine: Engine = "max-plus") -> Evaluation:
+def evaluate(
+    loaded: Loaded, catalogue: Catalogue | None = None, engine: Engine = "max-plus", seed: int = 0
+) -> Evaluation:
     """Resolves and evaluates a scenario.
 
     engine   "des" runs the actual step event by event, so that exchanges share links at the moment they meet
+    seed     of the draws behind the days of a run
 
     Raises InputError if the scenario cannot be resolved; not fitting in memory is a result, not an error.
     """
-    return Evaluation(resolve(loaded, catalogue or Catalogue.load()), engine)
+    return Evaluation(resolve(loaded, catalogue or Catalogue.load()), engine, seed)

@@ -13,7 +13,7 @@ from simcluster.analysis.power import (
     energy_per_token_j,
     phase_seconds,
     power_report,
-    run_energy,
+    run_energy_kwh,
 )
 from simcluster.analysis.waterfall import Waterfall
 from simcluster.engine.step import StepTimes
@@ -83,4 +83,4 @@ def _run_kwh(report: PowerReport, run: RunResult, pue: float) -> float | None:
         return None
     works = sum(run.ledger_s[part] for part in _TRAINING)
     idle_w = pue * float(report.it_idle_w)
-    return float(run_energy(report.facility_average_w, works, idle_w=idle_w, idle_s=run.wall_s - works).kwh)
+    return float(run_energy_kwh(report.facility_average_w, works, idle_w=idle_w, idle_s=run.wall_s - works))

@@ -14,12 +14,13 @@ from simcluster.hardware.entry import Entry
 from simcluster.hardware.found import Found
 from simcluster.hardware.gpu import GpuSpec
 
+_SOFTWARE = "Software"
 _PARTS = (  # value of an entry, cause, what it grows with
     ("gpu_failures", "GPU", "gpu"),
     ("host_failures", "Host", "node"),
     ("nic_failures", "Network card", "nic"),
     ("link_failures", "Network link", "port"),
-    ("software_failures", "Software", "gpu"),
+    ("software_failures", _SOFTWARE, "gpu"),
 )
 
 
@@ -76,6 +77,18 @@ def failure_causes(catalogue: Catalogue, name: str, counts: UnitCounts) -> Mappi
             return causes
     advice = f"name one such as meta-rsc-1, or add node_failures to hardware_db/reliability/{entry.id}.yaml"
     raise InputError(Problem(f"{entry.id} holds no failure rates", advice))
+
+
+def keeps_node(catalogue: Catalogue, name: str, cause: str) -> bool:
+    """Whether a node works on after a failure of a cause: a fault of software takes none away.
+
+    Where a fleet counts failures by node only, each takes one.
+
+    >>> [keeps_node(Catalogue.load(), "llama-3-405b", cause) for cause in ("Software bug", "Network card")]
+    [True, False]
+    """
+    entry, _, _ = catalogue.find("reliability", name)
+    return cause == _SOFTWARE or any(row.name == cause and row.text("keeps_node") == "yes" for row in entry.table)
 
 
 def default_failures(catalogue: Catalogue, gpu: GpuSpec) -> FailureDefault:

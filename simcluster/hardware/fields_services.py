@@ -79,6 +79,7 @@ _CAUSES = Table(
     {
         **_FACTS.columns,
         "scales_with": Field("text", "of a row that counts a cause: what it grows with", choices=SCALES),
+        "keeps_node": Field("text", "of a row that counts a cause: the node works on after it", choices=("yes",)),
     }
 )
 _RENTALS = Table(

@@ -25,6 +25,7 @@ class Found:
     date    of the value, such as 2026-09 or 2024..2026
     kind    datasheet, measured, estimate or derived
     spread  standard deviation of ln value, where sources give a range or differ; 0 where nobody says
+    row     what it was read from: values of the same row are wrong together
     """
 
     value: float
@@ -33,12 +34,13 @@ class Found:
     date: str
     kind: str
     spread: float = 0.0
+    row: str = ""
 
     @classmethod
-    def of(cls, quantity: Quantity, why: str) -> Found:
+    def of(cls, quantity: Quantity, why: str, row: str = "") -> Found:
         """The number of a catalogue value with its provenance."""
-        told = quantity.provenance
-        return cls(quantity.number, why, told.source, told.date, told.kind, range_spread(quantity.low, quantity.high))
+        told, spread = quantity.provenance, range_spread(quantity.low, quantity.high)
+        return cls(quantity.number, why, told.source, told.date, told.kind, spread, row)
 
     def times(self, factor: float, why: str, kind: str = "") -> Found:
         """The value times a factor, for another reason and, where given, as another kind of evidence.
@@ -70,7 +72,7 @@ def fact(catalogue: Catalogue, kind: str, entry: str, name: str) -> Row:
 def found_fact(catalogue: Catalogue, kind: str, entry: str, name: str) -> Found:
     """Value of a row of facts; its name is the reason."""
     row = fact(catalogue, kind, entry, name)
-    return Found.of(row.quantity, _sentence(name, row.quantity))
+    return Found.of(row.quantity, _sentence(name, row.quantity), name)
 
 
 def date_key(date: str) -> tuple[int, int, int]:

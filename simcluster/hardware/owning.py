@@ -10,11 +10,13 @@ from itertools import pairwise
 
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.facility import is_liquid_cooled
-from simcluster.hardware.found import Found, fact, found_fact
+from simcluster.hardware.found import Found, fact, found_fact, range_spread
 from simcluster.hardware.node import NodeSpec
 from simcluster.units import YEAR_S
 
 _AFTER = re.compile(r"share of the price after (\d+) years?$")
+_MISC = "sales tax, import, spare parts and installation, share of the hardware"
+_ONE_AGE = ("H100, share of the price after 3 years", "H100, share of the price after about 3 years, from used prices")
 _RESALE_OF = "h100-80gb-sxm"  # the accelerator whose used prices are known best
 
 
@@ -24,7 +26,7 @@ class OwnDefaults:
 
     residual_share      of the purchase price after `life` [1]
     wacc_per_year       cost of capital [1/year]
-    misc_share          tax, import, spares, installation over the hardware [1]
+    misc_share          tax, import, spare parts, installation over the hardware [1]; spare nodes come on top
     support_share       maintenance and support over the hardware [1/year]
     insurance_share     insurance and property tax over the hardware [1/year]
     staff_usd_per_year  people who operate the cluster [USD/year]
@@ -66,7 +68,7 @@ def own_defaults(catalogue: Catalogue, node: NodeSpec, gpus: int, life_s: float 
     return OwnDefaults(
         residual_share=residual_share(catalogue, node.gpu.id, life.value),
         wacc_per_year=found_fact(catalogue, "prices", "interest", "weighted cost of capital of models that build"),
-        misc_share=found_fact(catalogue, *other, "sales tax, import, spares and installation, share of the hardware"),
+        misc_share=found_fact(catalogue, *other, _MISC),
         support_share=found_fact(
             catalogue, *operating, "maintenance and support of a cluster, share of the hardware a year"
         ),
@@ -124,7 +126,7 @@ def staff(catalogue: Catalogue, gpus: int) -> Found:
     people = gpus / each
     per_year = cost.number * YEAR_S
     why = f"{people:.2g} people, one for {each:.0f} GPUs, at {per_year:,.0f} USD a year each"
-    return replace(Found.of(cost, why), value=people * per_year)
+    return replace(Found.of(cost, why, "people who operate the cluster"), value=people * per_year)
 
 
 def residual_share(catalogue: Catalogue, gpu: str, life_s: float) -> Found:
@@ -142,7 +144,15 @@ def residual_share(catalogue: Catalogue, gpu: str, life_s: float) -> Found:
     years = max(life_s / YEAR_S, 0.0)
     name = f"share of the price of {of} after {years:.3g} years"
     row = next(row for row in catalogue.entry("prices", "resale").table if row.text("of") == of)
-    return replace(Found.of(row.quantity, name), value=_geometric(points, years), kind="estimate")
+    found = Found.of(row.quantity, name, "resale of used accelerators")
+    return replace(found, value=_geometric(points, years), kind="estimate", spread=_resale_spread(catalogue))
+
+
+def _resale_spread(catalogue: Catalogue) -> float:
+    """Standard deviation of ln resale: from the lowest estimate to the highest used price of one age."""
+    rows = {row.name: row.quantity for row in catalogue.entry("prices", "resale").table}
+    least, most = (rows[name] for name in _ONE_AGE)
+    return range_spread(least.low, most.high)
 
 
 def _resale_points(catalogue: Catalogue, gpu: str) -> list[tuple[float, float]]:

@@ -29,7 +29,7 @@ def node_price(catalogue: Catalogue, node: NodeSpec) -> Found:
     row = _gpu_row(catalogue, node.gpu.id)
     if row is None:
         raise InputError(_no_price(catalogue, node))
-    each = Found.of(row.quantity, "")
+    each = Found.of(row.quantity, "", row.name)
     what, old = f"{node.gpus}x {each.value:,.0f} USD for {row.name}", age_note(catalogue, each.date)
     if row.text("per") == _WITH_SERVER:
         return each.times(node.gpus, joined(f"no price of {node.id}; {what}", old), "estimate")
@@ -45,7 +45,7 @@ def _own_price(catalogue: Catalogue, node: NodeSpec) -> Found | None:
     price = entry.values["price"]
     date, note = price.provenance.date, price.provenance.note
     said = joined(f"price of {entry.name}, {date}", note, age_note(catalogue, date))
-    return Found.of(price, said)
+    return Found.of(price, said, entry.name)
 
 
 def _is_entry(node: NodeSpec, entry: Entry) -> bool:
@@ -80,7 +80,7 @@ def network_price(catalogue: Catalogue, bill: Bill) -> Found:
         total = sum(count * entries[id_].number("price") for id_, count in parts.items())
         told = entries[bill.switch].values["price"].provenance
         lists = ", ".join(f"{count} {id_}" for id_, count in parts.items())
-        return Found(total, f"prices of {lists}", told.source, told.date, "estimate")
+        return Found(total, f"prices of {lists}", told.source, told.date, "estimate", row=" and ".join(sorted(parts)))
     name = "InfiniBand network per GPU" if bill.protocol == "ib" else "Ethernet network per GPU"
     each = found_fact(catalogue, "prices", "network-cost", name)
     share = bill.nics * bill.nic_bytes_per_s / (bill.gpus * _REFERENCE_BYTES_PER_S)
@@ -99,7 +99,7 @@ def storage_price(catalogue: Catalogue, capacity_bytes: float, system: str | Non
         if "price_per_capacity" in entry.values:
             price = entry.values["price_per_capacity"]
             why = f"price of {entry.name}, {price.provenance.date}"
-            return Found.of(price, "").times(capacity_bytes, joined(why, price.provenance.note))
+            return Found.of(price, "", entry.name).times(capacity_bytes, joined(why, price.provenance.note))
     name = "flash file system, raw"
     found = found_fact(catalogue, "prices", "storage-and-memory", name)
     return found.times(capacity_bytes, joined(found.why, age_note(catalogue, found.date)))

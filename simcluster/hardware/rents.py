@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import log
 from statistics import median, stdev
 
@@ -11,9 +12,9 @@ from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.entry import Entry, Row
 from simcluster.hardware.found import Found, age_note, date_key, fact, joined
 from simcluster.hardware.node import NodeSpec
+from simcluster.shapes import TERM_MONTHS
 from simcluster.units import HOUR_S
 
-RENT_TERMS = ("on-demand", "1y", "3y", "spot")
 _MARKET = "market"
 _SAME_AS = {"spot": ("spot", "preemptible")}
 _DISCOUNTS = {"1y": "one year, off the list", "3y": "three years, off the list", "spot": "spot, off on-demand"}
@@ -35,8 +36,8 @@ def rent_price(catalogue: Catalogue, node: NodeSpec, term: str) -> Found:
     >>> round(rent_price(catalogue, catalogue.node("aws-p5")[0], "on-demand").value * 3600, 3)
     6.88
     """
-    if term not in RENT_TERMS:
-        raise InputError(Problem(f"rent term {term!r} is unknown", f"one of {', '.join(RENT_TERMS)}"))
+    if term not in TERM_MONTHS:
+        raise InputError(Problem(f"rent term {term!r} is unknown", f"one of {', '.join(TERM_MONTHS)}"))
     found = _listed(catalogue, node, term) if node.provider else _market(catalogue, node.gpu.id, term)
     if found is None:
         raise InputError(_no_rent(catalogue, node, term))
@@ -75,14 +76,16 @@ def _row_price(catalogue: Catalogue, cloud: Entry, row: Row, node: NodeSpec) -> 
     where = f" in {row.text('region')}" if row.text("region") else ""
     why = f"{cloud.name} {row.text('instance')}, {row.text('term')}{where}, {told.date}"
     other = row.text("node", node.id) != node.id
-    found = Found.of(row.quantity, joined(why, told.note, age_note(catalogue, told.date)))
+    offer = f"{cloud.name} {row.text('instance')}, {row.text('term')}"
+    found = Found.of(row.quantity, joined(why, told.note, age_note(catalogue, told.date)), offer)
     return found.times(1.0, f"no price of {node.id}; {found.why}", "estimate") if other else found
 
 
 def _discounted(catalogue: Catalogue, listed: Found, term: str) -> Found:
     discount = fact(catalogue, "prices", "discounts", _DISCOUNTS[term]).quantity
     why = f"no {term} price; {discount.written:g} % ({_DISCOUNTS[term]}) off {listed.value * HOUR_S:.2f} USD/GPU-h"
-    return listed.times(1.0 - discount.number, joined(why, listed.why), "estimate")
+    found = listed.times(1.0 - discount.number, joined(why, listed.why), "estimate")
+    return replace(found, row=f"{listed.row.rpartition(', ')[0]}, {term}")
 
 
 def _market(catalogue: Catalogue, gpu: str, term: str) -> Found | None:
@@ -95,7 +98,8 @@ def _market(catalogue: Catalogue, gpu: str, term: str) -> Found | None:
         return None if listed is None else _discounted(catalogue, listed, term)
     name, least = min(known, key=lambda one: one[1].value, default=(term, found))
     if least.value < found.value:
-        return least.times(1.0, f"{term} taken as no dearer than {name}: {least.why}")
+        same = least.times(1.0, f"{term} taken as no dearer than {name}: {least.why}")
+        return replace(same, row=f"market of {gpu}, {term}")
     return found
 
 
@@ -131,7 +135,7 @@ def _median(catalogue: Catalogue, gpu: str, term: str, voices: dict[str, list[Ro
     who = f"median of {names}" if many else f"{next(iter(voices))}: {rows[0].text('instance')}"
     why = joined(f"market of {gpu}, {term}: {who}{span}, {date}", age_note(catalogue, date))
     spread = stdev(map(log, prices)) if many else 0.0
-    return Found(value / HOUR_S, why, " and ".join(sources), date, "estimate", spread)
+    return Found(value / HOUR_S, why, " and ".join(sources), date, "estimate", spread, f"market of {gpu}, {term}")
 
 
 def _hourly(rows: Iterable[Row]) -> list[float]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simcluster.errors import InputError, Problem
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.entry import Entry
-from simcluster.hardware.found import Found, fact, found_fact
+from simcluster.hardware.found import Found, found_fact
 
 _UNIT_NODES = 32  # nodes of a SuperPOD scalable unit
-_USUAL_GPUS = 8  # of a node
 _TIB = 2.0**40
+_MANAGED = "lustre-cloud-1000"  # what is rented with machines where nobody says
 _DEFAULT = ("superpod-su-better", "superpod-node-better")
 _WRITE_OVER_READ = 0.5  # estimate: as in the SuperPOD guidelines, for systems that state no write rate
 
@@ -24,19 +24,17 @@ class StorageRates:
     write: Found
 
 
-def storage_rates(
-    catalogue: Catalogue, system: str | None, nodes: int, capacity_bytes: float | None = None
-) -> StorageRates:
+def storage_rates(catalogue: Catalogue, system: str | None, nodes: int, capacity_bytes: float) -> StorageRates:
     """Rates of a storage system of the catalogue, or of what a SuperPOD of this size should have.
 
     system          name in the catalogue; None: the middle of the SuperPOD guidelines (Reference Architecture of DGX
                     H100: 40 and 20 GB/s for 32 nodes, at most 8 and 4 GB/s a node)
     nodes           [count] that use it, >= 1
-    capacity_bytes  [bytes] of systems whose rate grows with it; None: the usual share of nodes with eight GPUs
+    capacity_bytes  [bytes] of the system; the rate of some grows with it
 
     Raises InputError for an unknown name and for a single drive.
 
-    >>> rates = storage_rates(Catalogue.load(), None, 64)
+    >>> rates = storage_rates(Catalogue.load(), None, 64, 1e15)
     >>> rates.read.value, rates.write.value
     (80000000000.0, 40000000000.0)
     """
@@ -46,8 +44,6 @@ def storage_rates(
     if entry.type != "storage-system":
         advice = "name a storage system, or write {drives: 24, drive: …, nic: 100 Gbit/s}"
         raise InputError(Problem(f"{system!r} is a {entry.type}, not a storage system", advice))
-    if capacity_bytes is None:
-        capacity_bytes = storage_capacity(catalogue, nodes * _USUAL_GPUS).value
     factor, words = _factor(entry, nodes, capacity_bytes)
     why = f"{entry.name}{words}"
     read = Found.of(entry.values["read_rate"], "").times(factor, why)
@@ -79,23 +75,57 @@ def written_storage_rates(
     return StorageRates(*rates)
 
 
-def storage_capacity(
-    catalogue: Catalogue, gpus: int, checkpoint_bytes: float = 0.0, kept: int = 0, dataset_bytes: float = 0.0
-) -> Found:
-    """Capacity that a job's file system should have [bytes].
+def written_capacity_bytes(catalogue: Catalogue, drives: int, drive: str) -> float:
+    """Capacity of all drives together [bytes], copies of data not counted apart.
 
-    The larger of a share for each GPU and of what the job keeps, which should fill no more than 80 %.
+    >>> written_capacity_bytes(Catalogue.load(), 10, "nvme-8tb")
+    76800000000000.0
+    """
+    entry, _, _ = catalogue.find("storage", drive)
+    return drives * entry.number("capacity")
 
-    >>> storage_capacity(Catalogue.load(), 256).value
+
+def needed_capacity(catalogue: Catalogue, checkpoint_bytes: float, kept: int, dataset_bytes: float) -> Found:
+    """Capacity that a job's checkpoints and data take [bytes], with room: they should not fill all of it.
+
+    >>> needed_capacity(Catalogue.load(), 1e12, 3, 1e12).value
+    5000000000000.0
+    """
+    fill = found_fact(catalogue, "storage", "data", "share of a file system that data may fill")
+    needed = checkpoint_bytes * kept + dataset_bytes
+    what = f"{kept} checkpoints" + (" and the data" if dataset_bytes else "")
+    why = f"what this job keeps: {what} fill {fill.value:.0%}"
+    return replace(fill, value=needed / fill.value, why=why, kind="derived")
+
+
+def usual_capacity(catalogue: Catalogue, gpus: int) -> Found:
+    """Capacity that training clusters have [bytes], by their number of GPUs.
+
+    >>> usual_capacity(Catalogue.load(), 256).value
     1024000000000000.0
     """
     each = found_fact(catalogue, "storage", "data", "capacity for each GPU of a training cluster")
-    fill = fact(catalogue, "storage", "data", "share of a file system that data may fill").quantity.number
-    needed = (checkpoint_bytes * kept + dataset_bytes) / fill
-    if needed > gpus * each.value:
-        why = f"{kept} checkpoints and the data fill {fill:.0%}"
-        return Found(needed, why, each.source, each.date, "derived")
     return each.times(gpus, f"{each.value / 1e12:g} TB for each of {gpus} GPUs: {each.why}")
+
+
+def managed_rates(catalogue: Catalogue, capacity_bytes: float) -> StorageRates:
+    """Rates of a cloud's managed file system: they grow with its capacity [bytes].
+
+    >>> managed_rates(Catalogue.load(), 20 * 2.0**40).write.value
+    20000000000.0
+    """
+    return storage_rates(catalogue, _MANAGED, 1, capacity_bytes)
+
+
+def managed_price(catalogue: Catalogue, capacity_bytes: float) -> Found:
+    """Rent of a cloud's managed file system [USD/s] of a capacity [bytes].
+
+    >>> round(managed_price(Catalogue.load(), 1e12).value * 3600 * 730.5)
+    600
+    """
+    entry = catalogue.entry("storage", _MANAGED)
+    why = f"rent of {entry.name}, {entry.values['price_rent'].provenance.date}"
+    return Found.of(entry.values["price_rent"], "", entry.name).times(capacity_bytes, why)
 
 
 def storage_power_w(catalogue: Catalogue, capacity_bytes: float) -> Found:

@@ -6,12 +6,13 @@
 | gpipe | m |
 | 1f1b | min(m, p - i) |
 | interleaved, v chunks | min(m·v, 2(p - i - 1) + (v - 1)p + 1)/v |
+| breadth-first | m |
 | zb-h1 | min(m, p), when memory is freed by the weight gradient |
 | zb-h2 | min(m, 2p - 1) |
 | dualpipe | min(m, p + 1), of one direction's layers; a device holds the layers of both |
 
-Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2021 (1F1B, interleaved), Qi et al. 2024 (zero bubble),
-DeepSeek-AI 2024 (DualPipe).
+Sources: Huang et al. 2019 (GPipe), Narayanan et al. 2021 (1F1B, interleaved), Lamy-Poirier 2022 (breadth-first), Qi et
+al. 2024 (zero bubble), DeepSeek-AI 2024 (DualPipe).
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ SCHEDULES: Mapping[str, Peak] = MappingProxyType(
     {
         "none": _none,
         "gpipe": _gpipe,
+        "breadth-first": _gpipe,
         "1f1b": _one_f_one_b,
         "zb-h1": _zb_h1,
         "zb-h2": _zb_h2,
@@ -102,10 +104,10 @@ def in_flight_sets(schedule: str, stage: Num, pp: Num, micro_batches: Num, virtu
 
 
 def head_sets(schedule: str, pp: Num, micro_batches: Num) -> Num:
-    """Micro-batches whose loss is in flight: all of them under gpipe, else one, whose backward follows at once.
+    """Micro-batches whose loss is in flight: all of them where every forward runs first, else one.
 
     >>> head_sets("gpipe", 4, 8), head_sets("1f1b", 4, 8)
     (8.0, 1.0)
     """
     last = np.subtract(pp, 1)
-    return chunk_sets(schedule if schedule == "gpipe" else "1f1b", last, pp, micro_batches)[0]
+    return chunk_sets("gpipe" if schedule in ("gpipe", "breadth-first") else "1f1b", last, pp, micro_batches)[0]

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from simcluster.memory.arrays import plain
 from simcluster.shapes import Num
 
-# Saved bytes a parameter beside the 16-bit weights: fp32 master copy and moments, as the optimizer keeps them.
-OPTIMIZER_BYTES: Mapping[str, float] = MappingProxyType(
-    {"adam": 12.0, "adam-8bit": 6.0, "adam-bf16-moments": 8.0, "adam-pure-bf16": 4.0, "muon": 8.0, "sgd-momentum": 8.0}
-)
-MASTER_BYTES = 4.0
 # Seconds until all ranks of a job are connected; estimate: half a minute for a node, five minutes at 16384 ranks.
 INIT_S = 30.0
 INIT_S_PER_RANK = 0.0165
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointBytes:
-    """Bytes of the whole job: the weights alone, and all that a restart needs."""
+def checkpoint_bytes(parameters: Num, weight_bytes: Num = 2.0, optimizer_bytes: Num = 12.0) -> Num:
+    """Bytes of all that a restart needs: weights and the optimizer's states.
 
-    weights: Num
-    full: Num
+    parameters [count]; bytes of one parameter each: Adam in mixed precision saves 2 of weights, and 4 + 4 + 4 of master
+    copy and moments. Software that rebuilds the weights from the master copy saves none of them.
 
-
-def checkpoint_bytes(
-    parameters: Num, precision: str = "bf16", optimizer: str = "adam", *, rebuild_weights: bool = False
-) -> CheckpointBytes:
-    """Bytes of weights (2 a parameter, 4 in fp32 and tf32) and of the full state.
-
-    Adam in mixed precision saves 2 + 4 + 4 + 4 = 14 bytes a parameter; 12 where the weights are rebuilt from the master
-    copy (rebuild_weights), and 12 in fp32, where the weights are their own master. parameters [count]. Raises KeyError
-    for an optimizer that OPTIMIZER_BYTES does not list.
-
-    >>> checkpoint_bytes(175e9)
-    CheckpointBytes(weights=350000000000.0, full=2450000000000.0)
-    >>> checkpoint_bytes(1.0, "fp32").full, checkpoint_bytes(1.0, rebuild_weights=True).full
-    (12.0, 12.0)
+    >>> checkpoint_bytes(175e9), checkpoint_bytes(175e9, 0.0)
+    (2450000000000.0, 2100000000000.0)
     """
-    wide = precision in ("fp32", "tf32")
-    weights, state = (4.0 if wide else 2.0), OPTIMIZER_BYTES[optimizer]
-    if wide and optimizer not in ("adam-pure-bf16", "adam-8bit"):
-        state -= MASTER_BYTES
-    saved = state if rebuild_weights and not wide else weights + state
-    return CheckpointBytes(plain(np.multiply(parameters, weights)), plain(np.multiply(parameters, saved)))
+    return plain(np.multiply(parameters, np.add(weight_bytes, optimizer_bytes)))
 
 
 @dataclass(frozen=True, slots=True)

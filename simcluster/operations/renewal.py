@@ -132,31 +132,6 @@ def best_interval_s(checkpoint_s: Num, failures_per_s: Num, flush_s: Num = 0.0) 
     return plain(np.maximum(interval, flush_s))
 
 
-def young_s(checkpoint_s: Num, mtbf_s: Num) -> Num:
-    """Young's interval sqrt(2 C M) [s] from the end of a checkpoint to the end of the next.
-
-    J. W. Young, "A first order approximation to the optimum checkpoint interval", CACM 17 (1974) 530; checkpoint_s well
-    below mtbf_s.
-
-    >>> round(young_s(60, 98.98 * 3600))
-    6539
-    """
-    return plain(np.sqrt(np.multiply(2.0 * np.asarray(checkpoint_s), mtbf_s)))
-
-
-def daly_s(checkpoint_s: Num, mtbf_s: Num) -> Num:
-    """Daly's higher-order interval [s] of steps between two checkpoints; the MTBF where a checkpoint takes twice that.
-
-    J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", FGCS 22 (2006) 303.
-
-    >>> round(daly_s(5 * 60, 6 * 3600) / 60)
-    57
-    """
-    half = np.divide(checkpoint_s, 2.0 * np.asarray(mtbf_s))
-    series = young_s(checkpoint_s, mtbf_s) * (1.0 + np.sqrt(half) / 3.0 + half / 9.0) - checkpoint_s
-    return plain(np.where(half < 1.0, series, mtbf_s))
-
-
 def _expm1_over(exponent: Num) -> NDArray[np.float64]:
     """(e^y - 1)/y, 1 at y = 0."""
     y = np.asarray(exponent, dtype=float)

@@ -13,12 +13,13 @@ from simcluster.operations.course import Course
 from simcluster.operations.renewal import best_interval_s, segment_s
 from simcluster.operations.setup import Incidents, RunSetup
 from simcluster.operations.spread import wall_draws
+from simcluster.units import MONTH_S
 
-__all__ = ["INCIDENT", "MONTH_S", "Incidents", "RunResult", "RunSetup", "planned_course", "run"]
+__all__ = ["INCIDENT", "Incidents", "RunResult", "RunSetup", "planned_course", "run"]
 
 INCIDENT = "incident"  # the cause under which incidents are counted
-MONTH_S = 365.25 / 12 * 86400
 _LEAST_GOODPUT = 1e-6
+_STEP = 1e-3  # relative, of the rate whose effect on the wall time is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class RunResult:
     mtbf_s                  mean running time between interruptions; None: none occurs
     interruptions_per_s     of wall time, by cause; those that strike a restart included
     shares                  of wall time by component of the ledger; sum 1
+    rate_share              relative growth of wall time over that of the failures' rate
     wall_s                  expected wall time; wall_s_p10 and wall_s_p90 its 80 % interval (widened to hold wall_s)
     expected_interruptions  over the run; interruptions by cause
     ledger_s                useful, checkpoint, lost_work, restart, downtime, degraded; sum wall_s
@@ -42,6 +44,7 @@ class RunResult:
     mtbf_s: float | None
     interruptions_per_s: Mapping[str, float]
     shares: Mapping[str, float]
+    rate_share: float
     wall_s: float | None = None
     wall_s_p10: float | None = None
     wall_s_p90: float | None = None
@@ -80,6 +83,7 @@ def run(setup: RunSetup, seed: int | np.random.SeedSequence = 0) -> RunResult:
         mtbf_s=1.0 / rate if rate > 0 and 1.0 / rate < math.inf else None,
         interruptions_per_s={cause: share * count / total for cause, share in causes.items()},
         shares=shares,
+        rate_share=_rate_share(course, setup.slow_down, total),
     )
     return result if setup.work_s is None else _over_the_work(result, setup, course, ledger, count, seed)
 
@@ -122,6 +126,8 @@ def _interval_steps(setup: RunSetup, rate: float) -> int | None:
     blocking, flush = float(setup.checkpoint.blocking_s), float(setup.checkpoint.flush_s)
     least = max(1, math.ceil(flush / step * (1 - 1e-12)))
     if setup.interval_s is not None:
+        if setup.interval_s < flush and max(1, round(setup.interval_s / step)) < min(least, most):
+            raise InputError(_too_often(setup.interval_s, flush))
         return int(min(max(round(setup.interval_s / step), least), most))
     best = min(float(best_interval_s(blocking, rate, flush)), most * step)
     if math.isinf(best):
@@ -147,6 +153,12 @@ def _expected(course: Course, slow_down: float) -> tuple[dict[str, float], float
         "degraded": course.work_s - useful,
     }
     return ledger, segments * float(parts.interruptions)
+
+
+def _rate_share(course: Course, slow_down: float, total: float) -> float:
+    """D ln(wall time) / d ln(rate of failures); checkpoints stay as they are planned."""
+    more = replace(course, failures_per_s=course.failures_per_s * (1.0 + _STEP))
+    return math.log(sum(_expected(more, slow_down)[0].values()) / total) / math.log1p(_STEP)
 
 
 def _shares_by_cause(setup: RunSetup) -> dict[str, float]:
@@ -177,6 +189,14 @@ def _over_the_work(
         expected_interruptions=count,
         interruptions={cause: share * count for cause, share in _shares_by_cause(setup).items()},
         ledger_s=ledger,
+    )
+
+
+def _too_often(interval_s: float, flush_s: float) -> Problem:
+    return Problem(
+        f"operations.checkpoint.interval: {interval_s:.3g} s is less than the {flush_s:.3g} s in which one checkpoint"
+        " reaches storage",
+        "state a longer interval or faster storage (operations.storage.system), or leave the interval to auto",
     )
 
 

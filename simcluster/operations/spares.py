@@ -1,4 +1,4 @@
-"""Nodes in repair, spares that cover them, the wait for a node, and running on fewer nodes instead."""
+"""Nodes in repair, spares that cover them, the wait for a node."""
 
 from __future__ import annotations
 
@@ -22,25 +22,6 @@ def mean_down(nodes: Num, failures_per_node_s: Num, repair_s: Num) -> Num:
     return plain(np.multiply(nodes, np.multiply(failures_per_node_s, repair_s)))
 
 
-def spares_needed(mean: Num, quantile: float = 0.99) -> Num:
-    """Smallest number of spares that covers the nodes in repair with that probability.
-
-    mean [nodes, >= 0] from `mean_down`; quantile in (0, 1), else ValueError.
-
-    >>> spares_needed(23.28), spares_needed(0.364, 0.9)
-    (35.0, 1.0)
-    """
-    from scipy.special import pdtr, pdtrik  # slow to import
-
-    if not 0 < quantile < 1:
-        raise ValueError(f"quantile {quantile} should lie between 0 and 1")
-    safe = np.maximum(np.asarray(mean, dtype=float), 1e-12)
-    near = np.maximum(np.ceil(np.nan_to_num(pdtrik(quantile, safe))) - 1, 0)
-    for _ in range(3):  # the inverse is real-valued and rounded: step up to the first count that covers
-        near = near + (pdtr(near, safe) < quantile)
-    return plain(near)
-
-
 def short_probability(mean: Num, spares: Num) -> Num:
     """Probability that a failing node of a running job finds every spare in repair already (Erlang's B).
 
@@ -58,35 +39,52 @@ def short_probability(mean: Num, spares: Num) -> Num:
     return plain(np.exp(xlogy(count, load) - load - gammaln(count + 1.0)) / pdtr(count, load))
 
 
-def node_wait_s(mean: Num, spares: Num, repair_s: Num, swap_s: Num = SWAP_S) -> Num:
-    """Expected seconds until a failed node is replaced: the swap, and a repair where no spare is left.
+def spares_needed(mean: Num, short: float = 0.05) -> Num:
+    """Smallest number of spares with which at most that share of failing nodes finds none.
 
-    A job that finds none waits for the first of spares + 1 repairs. Hot spares in plenty: swap_s; none: a whole repair.
+    mean [nodes, >= 0] from `mean_down`; short in (0, 1), else ValueError.
 
-    >>> round(node_wait_s(0.364, 0, 259200.0, 120.0)), round(node_wait_s(0.364, 2, 259200.0, 120.0))
-    (259320, 4122)
+    >>> spares_needed(23.28), spares_needed(0.364, 0.01)
+    (29.0, 3.0)
     """
-    first_repair = np.divide(repair_s, np.add(spares, 1.0))
-    return plain(np.add(swap_s, short_probability(mean, spares) * first_repair))
+    if not 0 < short < 1:
+        raise ValueError(f"share {short} should lie between 0 and 1")
+    load = np.asarray(mean, dtype=float)
+    blocked, spares = np.where(load > 0, 1.0, 0.0), np.zeros_like(load)
+    while np.any(blocked > short):  # B(s) = a B(s-1) / (s + a B(s-1)), and falls with s
+        count = spares + 1.0
+        fewer = load * blocked / (count + load * blocked)
+        spares, blocked = np.where(blocked > short, count, spares), np.where(blocked > short, fewer, blocked)
+    return plain(spares)
 
 
-def shrink_loss(mean: Num, replicas: Num, failures_per_s: Num = 0.0, reconfigure_s: Num = 0.0) -> Num:
-    """Share of throughput lost where the job drops the replica of a node in repair and runs on.
+def repair_wait_s(mean: Num, spares: Num, repair_s: Num) -> Num:
+    """Expected seconds that a failed node's job waits for a repair because no spare is left.
 
-    mean / replicas: each node in repair takes one replica (an upper bound where two hit the same one), plus two changes
-    of the job for each failure. replicas [>= 1] are data-parallel copies, failures_per_s [1/s] those of the whole job.
+    A job that finds none waits for the first of spares + 1 repairs; without spares each failure takes a whole one.
 
-    >>> round(shrink_loss(0.364, 8), 4)
-    0.0455
+    >>> round(repair_wait_s(0.364, 0, 259200.0)), round(repair_wait_s(0.364, 2, 259200.0))
+    (259200, 4002)
     """
-    changes = 2.0 * np.multiply(failures_per_s, reconfigure_s)
-    return plain(np.minimum(np.divide(mean, replicas) + changes, 1.0))
+    return plain(short_probability(mean, spares) * np.divide(repair_s, np.add(spares, 1.0)))
 
 
-def spare_share(nodes: Num, spares: Num) -> Num:
-    """Share of all nodes that spares take: what they cost while nothing is in repair.
+def spares_that_pay(nodes: int, mean: float) -> int:
+    """Number of spares with which work costs least: (1 + s/nodes) machines for (1 + waiting) of its time.
 
-    >>> round(spare_share(32, 2), 3), round(spare_share(32, 1), 3)
-    (0.059, 0.03)
+    mean [nodes in repair, >= 0] from `mean_down`; waiting over working is mean B(s) / (s + 1). Machines are taken to
+    cost alike whether they wait or work.
+
+    >>> spares_that_pay(32, 0.364), spares_that_pay(2048, 23.28), spares_that_pay(1, 0.01)
+    (2, 38, 0)
     """
-    return plain(np.divide(spares, np.add(nodes, spares)))
+    found, least = 0, 1.0 + mean
+    blocked = 1.0
+    for spares in range(1, nodes + int(mean) + 2):
+        blocked = mean * blocked / (spares + mean * blocked)
+        if 1.0 + spares / nodes >= least:
+            break
+        cost = (1.0 + spares / nodes) * (1.0 + mean * blocked / (spares + 1.0))
+        if cost < least:
+            found, least = spares, cost
+    return found

@@ -60,11 +60,13 @@ def stage_contents(
     virtual_stages: int = 1,
     explicit: Sequence[int] | None = None,
     balance: Balance = "when-it-divides",
+    ends: tuple[int, int] | None = None,
 ) -> tuple[tuple[ChunkContents, ...], ...]:
     """Contents of every stage: `result[stage][chunk]`; chunk j of stage i is virtual stage j*pp + i.
 
     `explicit` gives the layers of each virtual stage in model order; it must have pp*virtual_stages entries that sum
-    to `layers`.
+    to `layers`. `ends` are the virtual stages of embedding and head (default: the first and the last), no layers
+    before or behind them.
 
     >>> for chunk in stage_contents(8, 2, 2)[0]:
     ...     print(chunk)
@@ -75,6 +77,18 @@ def stage_contents(
     sizes = tuple(explicit) if explicit is not None else split_layers(layers, parts, balance)
     if len(sizes) != parts or sum(sizes) != layers or min(sizes) < 0:
         raise ValueError(f"a stage layout needs {parts} entries that sum to {layers}, got {list(sizes)}")
+    embedding, head = ends or (0, parts - 1)
+    if not 0 <= embedding <= head < parts or any(sizes[:embedding]) or any(sizes[head + 1 :]):
+        raise ValueError(f"embedding and head on {embedding} and {head} of {parts} have layers before or behind them")
     starts = [sum(sizes[:index]) for index in range(parts)]
-    chunks = [ChunkContents(size, index == 0, index == parts - 1, starts[index]) for index, size in enumerate(sizes)]
+    chunks = [ChunkContents(size, index == embedding, index == head, starts[index]) for index, size in enumerate(sizes)]
     return tuple(tuple(chunks[j * pp + i] for j in range(virtual_stages)) for i in range(pp))
+
+
+def both_ways(contents: Sequence[Sequence[ChunkContents]]) -> tuple[tuple[ChunkContents, ...], ...]:
+    """Contents where micro-batches enter at both ends: device i also holds, as its second chunk, stage pp - 1 - i.
+
+    >>> [[chunk.first for chunk in stage] for stage in both_ways(stage_contents(8, 4))]
+    [[0, 6], [2, 4], [4, 2], [6, 0]]
+    """
+    return tuple((*stage, *mirror) for stage, mirror in zip(contents, reversed(contents)))

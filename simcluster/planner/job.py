@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.cluster import Cluster
@@ -20,7 +20,7 @@ from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
 from simcluster.workload.parameters import count_parameters
 
-SMALL_PARAMETERS = 1e9  # below it, one node trains with plain data parallelism (estimate: no other layout is worth it)
+SMALL_PARAMETERS = 1e9  # below it, one node trains with data parallelism alone where it can (estimate)
 RECOMPUTES = ("none", "selective", "full")
 
 
@@ -32,7 +32,7 @@ class Job:
     sequence     tokens of a sequence
     recomputes   recompute modes to try, the lightest first; one where it is stated
     strategies   sharding strategies to try, the software's own first; one where it is stated
-    plain        only data parallelism is tried: a small model on one node
+    plain        only data parallelism is tried
     """
 
     loaded: Loaded
@@ -44,7 +44,12 @@ class Job:
     sequence: int
     recomputes: tuple[str, ...]
     strategies: tuple[str, ...]
-    plain: bool
+    plain: bool = False
+
+    @property
+    def small(self) -> bool:
+        """Whether it is a small model on one node."""
+        return self.cluster.nodes == 1 and count_parameters(self.arch).total < SMALL_PARAMETERS
 
     @property
     def node_gpus(self) -> int:
@@ -73,8 +78,7 @@ def settle_job(loaded: Loaded, catalogue: Catalogue) -> Job:
     trail.stop()
     assert arch is not None
     assert cluster is not None
-    training, plain = scenario.training, cluster.nodes == 1 and count_parameters(arch).total < SMALL_PARAMETERS
-    shardings = strategies(family, training.sharding.group)[: 1 if plain else None]
+    training = scenario.training
     stated = training.sharding.strategy
     return Job(
         loaded=loaded,
@@ -85,9 +89,13 @@ def settle_job(loaded: Loaded, catalogue: Catalogue) -> Job:
         context_family=_context_family(scenario, generation),
         sequence=settle_length(scenario, arch, trail),
         recomputes=RECOMPUTES if training.recompute is None else (_written(training.recompute),),
-        strategies=(stated,) if stated else shardings,
-        plain=plain,
+        strategies=(stated,) if stated else strategies(family, training.sharding.group),
     )
+
+
+def plainly(job: Job) -> Job:
+    """The same job with data parallelism alone, sharded as its software does by itself."""
+    return replace(job, plain=True, strategies=job.strategies[:1])
 
 
 def _with(scenario: Scenario, plan: Parallelism) -> Scenario:

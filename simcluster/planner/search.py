@@ -17,7 +17,7 @@ from simcluster.hardware.catalogue import Catalogue
 from simcluster.memory.allocator import PRIORS
 from simcluster.planner.blocks import BlockTable
 from simcluster.planner.fitting import peak_bytes
-from simcluster.planner.job import Job, settle_job
+from simcluster.planner.job import Job, plainly, settle_job
 from simcluster.planner.pipelines import Bounder
 from simcluster.planner.space import Points, Space, space_of
 from simcluster.planner.traffic import Traffic
@@ -42,7 +42,6 @@ class PlanCounts:
     bounded     layouts whose lower bound was computed; of those that differ only in recompute, the lightest that fits
     simulated   layouts whose step was simulated
     rejected    combinations that are not valid or do not fit, by reason
-    best_remaining_tokens_per_s   no layout that was not simulated is faster; 0 if all were
     """
 
     space: int
@@ -51,7 +50,6 @@ class PlanCounts:
     bounded: int
     simulated: int
     rejected: Mapping[str, int]
-    best_remaining_tokens_per_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,20 @@ def plan_layout(loaded: Loaded, catalogue: Catalogue) -> Plan:
     (8, True)
     """
     job = settle_job(loaded, catalogue)
+    if job.small:
+        simple = plainly(job)
+        space = space_of(simple)
+        plan = _chosen(simple, space, catalogue) if len(space.points) else None
+        if plan is not None and plan.evaluation.memory.fits:
+            return plan
     space = space_of(job)
     if not len(space.points):
         raise InputError(_nothing(loaded, space))
+    return _chosen(job, space, catalogue)
+
+
+def _chosen(job: Job, space: Space, catalogue: Catalogue) -> Plan:
+    """The fastest layout of a space that fits, or the one that comes nearest."""
     peaks = peak_bytes(job, space.points)
     allowed = np.broadcast_to(space.allowed[:, None, :], peaks.shape)
     peaks = np.where(allowed, peaks, np.inf)
@@ -112,9 +121,9 @@ def plan_layout(loaded: Loaded, catalogue: Catalogue) -> Plan:
         return _nearest(job, space, peaks, catalogue)
     candidates = _lightest(space.points, fits)
     rates = bound_tokens_per_s(job, candidates, catalogue)
-    found, rest = _search(job, candidates, rates, catalogue)
+    found = _search(job, candidates, rates, catalogue)
     assert found.loaded is not None
-    counts = _counts(space, int(allowed.sum()), int(fits.sum()), found.simulated, len(candidates), rest)
+    counts = _counts(space, int(allowed.sum()), int(fits.sum()), found.simulated, len(candidates))
     return Plan(found.loaded, evaluate(found.loaded, catalogue), counts)
 
 
@@ -132,9 +141,9 @@ def _lightest(points: Points, fits: NDArray[np.bool_]) -> Candidates:
     return Candidates(points.take(rows), mode[rows, strategy], strategy)
 
 
-def _counts(space: Space, valid: int, fitting: int, simulated: int, bounded: int, rest: float = 0.0) -> PlanCounts:
+def _counts(space: Space, valid: int, fitting: int, simulated: int, bounded: int) -> PlanCounts:
     rejected = dict(space.rejected + Counter({"memory": valid - fitting}))
-    return PlanCounts(space.size, valid, fitting, bounded, simulated, rejected, rest)
+    return PlanCounts(space.size, valid, fitting, bounded, simulated, rejected)
 
 
 def bound_tokens_per_s(job: Job, candidates: Candidates, catalogue: Catalogue) -> Floats:
@@ -181,14 +190,14 @@ def _preference(candidates: Candidates, row: int) -> tuple[int, ...]:
     return (degrees, again, -int(point.micro_batch), int(point.virtual), int(point.tp), strategy, row)
 
 
-def _search(job: Job, candidates: Candidates, rates: Floats, catalogue: Catalogue) -> tuple[_Found, float]:
-    """The best layout, and the bound of the best one that was not simulated."""
+def _search(job: Job, candidates: Candidates, rates: Floats, catalogue: Catalogue) -> _Found:
+    """The best layout: in the order of the bounds, until the next one is below what was simulated."""
     found, store = _Found(), BlockStore()
     for row in np.argsort(-rates, kind="stable").tolist():
         if rates[row] < found.tokens_per_s * (1.0 - _SAME):
-            return found, float(rates[row])
+            return found
         _try(job, candidates, row, catalogue, found, store)
-    return found, 0.0
+    return found
 
 
 def _try(job: Job, candidates: Candidates, row: int, catalogue: Catalogue, found: _Found, store: BlockStore) -> None:

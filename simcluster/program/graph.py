@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,11 @@ class TaskGraph:
 
     def __len__(self) -> int:
         return len(self.duration)
+
+    @cached_property
+    def compiled(self) -> dict[tuple[Any, ...], Any]:
+        """What engines have made of this graph and keep with it, each under a name of its own."""
+        return {}
 
     @cached_property
     def level_order(self) -> Ints:

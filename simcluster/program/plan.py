@@ -12,7 +12,7 @@ from typing import Literal
 
 from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.stages import ChunkContents
-from simcluster.program.block import BlockOp, ExchangePlan, backward_block, forward_block
+from simcluster.program.block import COMPUTE, BlockOp, ExchangePlan, backward_block, forward_block
 from simcluster.program.chunk import ChunkShape
 from simcluster.program.compression import Compression
 from simcluster.program.step import StepShape
@@ -96,7 +96,10 @@ class ShardPlan:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """Schedule and messages. `scatter`: each tp rank sends 1/tp of an activation that it holds whole."""
+    """Schedule and messages. `scatter`: each tp rank sends 1/tp of an activation that it holds whole.
+
+    schedule   as `simcluster.parallel.schedules.stage_orders` names them
+    """
 
     schedule: str = "1f1b"
     virtual_stages: int = 1
@@ -177,6 +180,16 @@ def block_ops(plan: StepPlan, block: str, backward: bool) -> tuple[BlockOp, ...]
     return backward_block(elements, exchange, dict(plan.recompute.parts))
 
 
+def weight_gradient_ops(plan: StepPlan, block: str) -> tuple[BlockOp, ...]:
+    """The operations of a block's backward that only the optimizer waits for, one after the other."""
+    kernels = [
+        kernel
+        for element in reversed(_elements(plan, block))
+        for kernel in (() if element.exchange == "context" else element.wgrad)
+    ]
+    return tuple(BlockOp(kernel, COMPUTE, (place - 1,) if place else ()) for place, kernel in enumerate(kernels))
+
+
 def _elements(plan: StepPlan, block: str) -> tuple[Element, ...]:
     """Elements of a block; head and routers stay in 16 bits."""
     wide = replace(plan.layer, dtype=plan.layer.head_dtype)
@@ -227,7 +240,7 @@ def step_shape(plan: StepPlan) -> StepShape:
         schedule=pipeline.schedule,
         pp=plan.mesh.pp,
         micro_batches=plan.micro_batches,
-        virtual_stages=pipeline.virtual_stages,
+        virtual_stages=len(plan.contents[0]),
         group=pipeline.group,
         grad_buckets=_counts(plan, backward=True, wanted=reduced),
         gather_buckets=_counts(plan, backward=False, wanted=gathered),
@@ -236,7 +249,15 @@ def step_shape(plan: StepPlan) -> StepShape:
         tied_embedding=plan.tied_exchange,
         wires=has_wires(plan),
         replica_wires=has_wires(plan) and units is not None and units.reduce and units.replicas.ranks > 1,
+        ends=end_stages(plan) if plan.tied_exchange else None,
     )
+
+
+def end_stages(plan: StepPlan) -> tuple[int, int]:
+    """Stages that hold embedding and head."""
+    held = list(enumerate(plan.contents))
+    embedding = next(stage for stage, chunks in held if any(chunk.embedding for chunk in chunks))
+    return embedding, next(stage for stage, chunks in reversed(held) if any(chunk.head for chunk in chunks))
 
 
 def has_wires(plan: StepPlan) -> bool:

@@ -1,8 +1,7 @@
 """The step program: every chunk of every stage and micro-batch, the messages between stages, the gradient buckets, the
 optimizer and the parameter gathers.
 
-Rows of its duration and lag tables are named here once, so that whoever fills the tables and whoever reads the result
-agree. Messages between stages are lags: a chunk that waits for its neighbour's result waits that much longer, and a
+Messages between stages are lags: a chunk that waits for its neighbour's result waits that much longer, and a
 sender that blocks, or whose wire is still busy, starts its next chunk later.
 """
 
@@ -14,133 +13,13 @@ from functools import lru_cache
 import numpy as np
 
 from simcluster.parallel.schedules import stage_orders
-from simcluster.parallel.schedules.order import BACKWARD, FORWARD
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 from simcluster.program.graph import NO_LAG, SOURCE, Ints, TaskGraph, graph_from_edges
+from simcluster.program.step_rows import PAIR, PAIRED, POSITIONS, StepRows, StepShape
 
-POSITIONS = 3  # first, middle, last micro-batch of a chunk
+__all__ = ["POSITIONS", "StepProgram", "StepRows", "StepShape", "step_program"]
 
-
-@dataclass(frozen=True, slots=True)
-class StepShape:
-    """All that fixes the structure of a step program (durations apart); hashable, so programs are cached.
-
-    grad_buckets      [stage][chunk] number of gradient buckets
-    gather_buckets    [stage][chunk] number of parameter gathers (zero: parameters are not sharded)
-    overlap_reduce    buckets may start while the last backward of their chunk runs
-    overlap_gather    gathers run at the start of the step beside the first forward, instead of after the optimizer
-    tied_embedding    first and last stage exchange the gradient of a shared embedding
-    wires             chunks move shards of parameters or gradients over a wire of their own
-    replica_wires     they also sum shards over replicas, on another one
-    """
-
-    schedule: str
-    pp: int
-    micro_batches: int
-    virtual_stages: int
-    group: int | None
-    grad_buckets: tuple[tuple[int, ...], ...]
-    gather_buckets: tuple[tuple[int, ...], ...]
-    overlap_reduce: bool
-    overlap_gather: bool
-    tied_embedding: bool
-    wires: bool = False
-    replica_wires: bool = False
-
-    @property
-    def wire_count(self) -> int:
-        """Wires that run beside a chunk."""
-        return int(self.wires) + int(self.replica_wires)
-
-
-@dataclass(frozen=True)
-class StepRows:
-    """Rows of the duration and lag tables of a step: chunk durations [kind, virtual stage, position], message and
-    own-stage lags [kind, virtual stage], then buckets and gathers as many as there are.
-    """
-
-    shape: StepShape
-    buckets: int
-    gathers: int
-
-    @property
-    def parts(self) -> int:
-        """Virtual stages of the whole pipeline."""
-        return self.shape.pp * self.shape.virtual_stages
-
-    def chunk_row(self, kind: int, virtual_stage: int, position: int) -> int:
-        """Duration row of a chunk."""
-        return (kind * self.parts + virtual_stage) * POSITIONS + position
-
-    @property
-    def bucket_base(self) -> int:
-        """First duration row of the gradient buckets; gathers, then barrier, tied, optimizer of each stage follow."""
-        return 2 * self.parts * POSITIONS
-
-    @property
-    def gather_base(self) -> int:
-        """First duration row of the parameter gathers."""
-        return self.bucket_base + self.buckets
-
-    @property
-    def barrier_row(self) -> int:
-        """Duration row of the gradient norm; the tied embedding's exchange is the next."""
-        return self.gather_base + self.gathers
-
-    @property
-    def optimizer_base(self) -> int:
-        """First duration row of the optimizer, one for each stage."""
-        return self.barrier_row + 2
-
-    @property
-    def wire_base(self) -> int:
-        """First duration row of the chunks' wires, in the order of the chunk rows."""
-        return self.optimizer_base + self.shape.pp
-
-    @property
-    def replica_base(self) -> int:
-        """First duration row of the chunks' replica wires, in the order of the chunk rows."""
-        return self.wire_base + self.chunk_rows
-
-    @property
-    def chunk_rows(self) -> int:
-        """Rows of a table over chunks."""
-        return 2 * self.parts * POSITIONS
-
-    @property
-    def duration_rows(self) -> int:
-        """Rows of the duration table."""
-        return self.wire_base + self.chunk_rows * self.shape.wire_count
-
-    def message_lag(self, kind: int, virtual_stage: int) -> int:
-        """Lag row of the message that chunk (kind, virtual stage) receives."""
-        return kind * self.parts + virtual_stage
-
-    def own_lag(self, kind: int, virtual_stage: int) -> int:
-        """Lag row by which chunk (kind, virtual stage) delays the next chunk of its own stage."""
-        return 2 * self.parts + kind * self.parts + virtual_stage
-
-    @property
-    def release_base(self) -> int:
-        """First lag row of the gradient buckets: ready that long after their chunk ends (negative: before)."""
-        return 4 * self.parts
-
-    @property
-    def need_base(self) -> int:
-        """First lag row of the gathers: minus the time into the first forward at which the parameters are needed."""
-        return self.release_base + self.buckets
-
-    @property
-    def busy_wire_base(self) -> int:
-        """First lag row by which a busy wire delays a chunk.
-
-        As many rows each: compute, its wire, its replica wire; then what a busy replica wire delays, itself.
-        """
-        return self.need_base + self.gathers
-
-    @property
-    def lag_rows(self) -> int:
-        """Rows of the lag table."""
-        return self.busy_wire_base + 2 * self.chunk_rows * self.shape.wire_count
+GRADIENTS = 2  # behind forward and backward in an index of tasks: the one after which gradients are complete
 
 
 @dataclass(frozen=True)
@@ -149,6 +28,10 @@ class StepProgram(StepRows):
 
     tasks: chunks first (in stage order), their wires in the same order if there are any, then gathers, buckets,
     barrier, optimizer. Buckets and gathers are (stage, chunk, index) in the order of their rows.
+
+    pair           (chunk tasks,) 1 and 2: forward and backward of an overlapped pair, which start and end together and
+                   whose time is that of the first; else 0
+    gradient_kind  (virtual stages,) kind of the operation after which the last gradients are complete
     """
 
     graph: TaskGraph
@@ -158,6 +41,8 @@ class StepProgram(StepRows):
     chunk_tasks: int
     bucket_rows: tuple[tuple[int, int, int], ...]
     gather_rows: tuple[tuple[int, int, int], ...]
+    pair: Ints
+    gradient_kind: tuple[int, ...]
 
 
 class _Edges:
@@ -175,7 +60,12 @@ class _Edges:
 
 @dataclass(frozen=True)
 class _Chunks:
-    """Chunk tasks of all stages as arrays, and where to find one by (kind, micro-batch, virtual stage)."""
+    """Chunk tasks of all stages as arrays, and where to find one by (kind, micro-batch, virtual stage).
+
+    index   of forward, backward (input gradients), and of what completes the weight gradients
+    pair    1, 2: forward and backward of an overlapped pair
+    last    (virtual stages,) the last task that makes gradients
+    """
 
     kind: Ints
     micro: Ints
@@ -183,6 +73,8 @@ class _Chunks:
     stage: Ints
     index: Ints
     starts: Ints
+    pair: Ints
+    last: Ints
 
     @staticmethod
     def of(shape: StepShape) -> _Chunks:
@@ -192,25 +84,46 @@ class _Chunks:
         stage = np.repeat(np.arange(shape.pp), [len(order) for order in orders])
         virtual = np.concatenate([order.chunk for order in orders]) * shape.pp + stage
         parts = shape.pp * shape.virtual_stages
-        index = np.full((2, shape.micro_batches, parts), -1, dtype=np.int64)
-        index[kind, micro, virtual] = np.arange(len(kind))
         starts = np.concatenate([[0], np.cumsum([len(order) for order in orders])])
-        return _Chunks(kind, micro, virtual, stage, index, starts)
+        index = np.full((GRADIENTS + 1, shape.micro_batches, parts), -1, dtype=np.int64)
+        for kinds, row in (((FORWARD,), 0), ((BACKWARD, INPUT), 1), ((BACKWARD, WEIGHT), GRADIENTS)):
+            tasks = np.flatnonzero(np.isin(kind, kinds))
+            index[row, micro[tasks], virtual[tasks]] = tasks
+        pair = np.zeros(len(kind), dtype=np.int64)
+        for order, start in zip(orders, starts):
+            pair[start + order.pairs] = 1
+            pair[start + order.pairs + 1] = 2
+        return _Chunks(kind, micro, virtual, stage, index, starts, pair, index[GRADIENTS].max(axis=0))
+
+    def rows(self, shape: StepShape) -> Ints:
+        """Duration row of every chunk task."""
+        kind = np.where(self.pair == 0, self.kind, np.where(self.pair == 1, PAIR, PAIRED))
+        return (kind * shape.pp * shape.virtual_stages + self.virtual) * POSITIONS + _positions(shape, self.micro)
 
 
-def _chunk_edges(edges: _Edges, chunks: _Chunks, parts: int, offset: int = 0) -> None:
+def _chunk_edges(edges: _Edges, chunks: _Chunks, rows: StepRows, offset: int = 0) -> None:
     """Own stage first: an op follows the one before it; then the neighbour whose result it needs.
 
     `offset` shifts the consumers: a chunk's wire starts when its compute may.
     """
-    number = np.arange(len(chunks.kind))
+    parts = rows.parts
     follows = np.flatnonzero(np.diff(chunks.stage, prepend=-1) == 0)
     before = follows - 1
-    edges.add(follows + offset, before, 2 * parts + chunks.kind[before] * parts + chunks.virtual[before])
-    source = np.where(chunks.kind == FORWARD, chunks.virtual - 1, chunks.virtual + 1)
-    needs = number[(source >= 0) & (source < parts)]
-    producer = chunks.index[chunks.kind[needs], chunks.micro[needs], source[needs]]
-    edges.add(needs + offset, producer, chunks.kind[needs] * parts + chunks.virtual[needs])
+    held = np.where(chunks.pair[before] == 1, NO_LAG, rows.own_lag(chunks.kind[before], chunks.virtual[before]))
+    edges.add(follows + offset, before, held)
+    for kind in (FORWARD, BACKWARD):
+        senders = rows.senders(kind)
+        tasks = chunks.index[kind]
+        tasks = tasks[tasks >= 0]
+        needs = tasks[senders[chunks.virtual[tasks]] >= 0]
+        producer = chunks.index[kind, chunks.micro[needs], senders[chunks.virtual[needs]]]
+        lags = kind * parts + chunks.virtual[needs]
+        edges.add(needs + offset, producer, lags)
+        paired = (kind == BACKWARD) & (chunks.pair[needs] == 2)
+        edges.add(needs[paired] - 1 + offset, producer[paired], lags[paired])  # both of a pair start together
+    after = np.flatnonzero(chunks.pair == 1) + 2
+    after = after[np.isin(after, follows)]
+    edges.add(after + offset, after - 2, rows.own_lag(chunks.kind[after - 2], chunks.virtual[after - 2]))
 
 
 def _wire_edges(edges: _Edges, chunks: _Chunks, chunk_rows: Ints, rows: StepRows) -> None:
@@ -222,7 +135,7 @@ def _wire_edges(edges: _Edges, chunks: _Chunks, chunk_rows: Ints, rows: StepRows
     follows = np.flatnonzero(np.diff(chunks.stage, prepend=-1) == 0)
     before, lags = follows - 1, rows.busy_wire_base + chunk_rows[follows]
     for wire in range(1, wires + 1):
-        _chunk_edges(edges, chunks, rows.parts, offset=wire * count)
+        _chunk_edges(edges, chunks, rows, offset=wire * count)
     edges.add(follows, before + count, lags)
     edges.add(follows + count, before + count, lags + table)
     if wires > 1:
@@ -260,8 +173,10 @@ class _Tail:
         self.count += 1
         return self.count - 1
 
-    def _chunk(self, kind: int, micro: int, stage: int, chunk: int) -> int:
-        return int(self.chunks.index[kind, micro, chunk * self.shape.pp + stage])
+    def first_forward(self, stage: int, chunk: int) -> int:
+        """First forward of a chunk."""
+        tasks = self.chunks.index[FORWARD, :, chunk * self.shape.pp + stage]
+        return int(tasks[tasks >= 0].min())
 
     def buckets(self) -> list[int]:
         """Gradient buckets, one after the other on a stage's stream; returns what each stage's barrier waits for."""
@@ -271,7 +186,7 @@ class _Tail:
             task = self.task(self.shape.pp + stage)
             if finish[stage] != ends[stage]:
                 self.edges.add(task, finish[stage], NO_LAG)
-            last = self._chunk(BACKWARD, self.shape.micro_batches - 1, stage, chunk)
+            last = int(self.chunks.last[chunk * self.shape.pp + stage])
             if self.shape.overlap_reduce:
                 self.edges.add(task, last, self.rows.release_base + row)
             else:
@@ -280,20 +195,26 @@ class _Tail:
         return finish
 
     def optimizer(self, reduced: list[int]) -> list[int]:
-        """Tied-embedding exchange and gradient norm over all stages, then the optimizer of each stage."""
+        """Tied-embedding exchange and gradient norm over all stages, then the optimizer of each stage.
+
+        In a rolling schedule each stage waits for itself alone, and for the exchange that it takes part in.
+        """
         shape = self.shape
         ends = self.chunks.starts[1:] - 1
         tasks = len(self.chunks.kind)
         wires = [int(end) + tasks * wire for wire in range(1, shape.wire_count + 1) for end in ends]
         waits = list(dict.fromkeys((*reduced, *(int(end) for end in ends), *wires)))
         barrier, tied = self.task(0), self.task(0)
-        for end in (0, shape.pp - 1) if shape.tied_embedding else ():
+        holders = (shape.ends or (0, shape.pp - 1)) if shape.tied_embedding else ()
+        for end in holders:
             self.edges.add(tied, int(ends[end]), NO_LAG)
-        for wait in (*waits, tied):
-            self.edges.add(barrier, wait, NO_LAG)
         steps = [self.task(stage) for stage in range(shape.pp)]
-        for step in steps:
-            self.edges.add(step, barrier, NO_LAG)
+        for wait in () if shape.rolling else (*waits, tied):
+            self.edges.add(barrier, wait, NO_LAG)
+        for stage, step in enumerate(steps):
+            own = (reduced[stage], int(ends[stage]), *([tied] if stage in holders else []))
+            for wait in own if shape.rolling else (barrier,):
+                self.edges.add(step, wait, NO_LAG)
         return steps
 
     def gathers(self) -> list[int]:
@@ -303,8 +224,7 @@ class _Tail:
             task = self.task(self.shape.pp + stage)
             self.edges.add(task, previous[stage], NO_LAG)
             if self.shape.overlap_gather:
-                first = self._chunk(FORWARD, 0, stage, chunk)
-                self.edges.add(first, task, self.rows.need_base + row)
+                self.edges.add(self.first_forward(stage, chunk), task, self.rows.need_base + row)
             previous[stage] = task
             tasks.append(task)
         return tasks
@@ -327,16 +247,15 @@ def step_program(shape: StepShape) -> StepProgram:
     (16, 22)
     """
     chunks = _Chunks.of(shape)
-    parts = shape.pp * shape.virtual_stages
     edges = _Edges()
-    _chunk_edges(edges, chunks, parts)
     tail = _Tail(shape, chunks, edges)
+    _chunk_edges(edges, chunks, tail.rows)
     gathers = tail.gathers()
     reduced = tail.buckets()
     steps = tail.optimizer(reduced)
     _hang_gathers_behind(tail, gathers, steps)
     rows = tail.rows
-    chunk_rows = (chunks.kind * parts + chunks.virtual) * POSITIONS + _positions(shape, chunks.micro)
+    chunk_rows = chunks.rows(shape)
     if shape.wires:
         _wire_edges(edges, chunks, chunk_rows, rows)
     wire_rows = [rows.wire_base + wire * rows.chunk_rows + chunk_rows for wire in range(shape.wire_count)]
@@ -360,4 +279,6 @@ def step_program(shape: StepShape) -> StepProgram:
         len(chunks.kind),
         tail.bucket_rows,
         tail.gather_rows,
+        chunks.pair,
+        tuple(chunks.kind[chunks.last].tolist()),
     )

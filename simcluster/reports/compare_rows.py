@@ -101,12 +101,11 @@ def _money_rows(comparison: Comparison, page: Page) -> Iterator[Row]:
     known = [cost for cost in costs if cost is not None]
     if len(known) < len(costs):
         return
-    by_name = {one.name: cost for one, cost in zip(comparison.candidates, known)}
 
     def row(label: str, value: Callable[[CostResult], float], better: Literal[-1, 0, 1] = -1) -> Row:
-        return _figures(label, comparison, lambda one: value(by_name[one.name]), MONEY, better)
+        return _figures(label, comparison, lambda one: value(_cost(one)), MONEY, better)
 
-    yield _words("got by", comparison, lambda one: by_name[one.name].acquire)
+    yield _words("got by", comparison, lambda one: _cost(one).acquire)
     yield row("useful GPU-hour", lambda cost: float(cost.per_gpu_hour.useful_usd))
     yield row("a million tokens", lambda cost: cost.usd_per_million_tokens)
     texts = [
@@ -119,6 +118,11 @@ def _money_rows(comparison: Comparison, page: Page) -> Iterator[Row]:
         yield row("without other work", lambda cost: cost.alone_usd or 0.0)
     yield row("capital", lambda cost: cost.capital_usd, 0)
     yield row("commitment", lambda cost: cost.commitment_usd, 0)
+
+
+def _cost(one: Candidate) -> CostResult:
+    assert one.evaluation.cost is not None  # asked for only where every candidate has one
+    return one.evaluation.cost
 
 
 def _words(label: str, comparison: Comparison, text: Callable[[Candidate], str]) -> Row:

@@ -28,15 +28,21 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#E69F00", "#56B4E9", "#
 _KINDS = {
     "forward": BLUE,
     "backward": GREEN,
-    "input_gradients": GREEN,
-    "weight_gradients": SKY,
+    "weight_gradient": SKY,
     "optimizer": BLACK,
     "reduce": RED,
     "gather": ORANGE,
     "norm": PINK,
     "tied_embedding": PINK,
 }
-_LANES = {"compute": (0.0, 0.6), "data_parallel": (0.62, 0.14), "replicas": (0.77, 0.1), "messages": (0.88, 0.1)}
+_LANES = {
+    "compute": (0.0, 0.6),
+    "beside": (0.3, 0.3),  # over the lower half of the forward that it overlaps
+    "data_parallel": (0.62, 0.14),
+    "replicas": (0.77, 0.1),
+    "messages": (0.88, 0.1),
+}
+_COMPUTING = ("compute", "beside")
 _LEGEND = 6  # words beside each other
 _MOST_LABELS = 600  # micro-batch numbers; more of them cannot be read
 _WIDTH = 9.0  # inches
@@ -82,7 +88,9 @@ def step_timeline(evaluation: Evaluation, start_s: float = 0.0, end_s: float | N
         lanes.setdefault((span.stage, span.stream, span.kind), []).append(span)
     for lane in lanes.values():
         _boxes(axes, lane, scale)
-    _numbers(axes, [span for span in shown if span.stream == "compute" and span.micro_batch >= 0], scale, end - start_s)
+    _numbers(
+        axes, [span for span in shown if span.stream in _COMPUTING and span.micro_batch >= 0], scale, end - start_s
+    )
     _rows(axes, [f"stage {stage}" for stage in range(stages)], offset=0.45)
     axes.set_xlim(start_s * scale, end * scale)
     axes.set_xlabel(f"time, {unit}")
@@ -185,8 +193,9 @@ def _boxes(axes: Axes, spans: Sequence[Span], scale: float) -> None:
         [(span.start_s * scale, span.duration_s * scale) for span in spans],
         (spans[0].stage + low, height),
         facecolors=colour,
-        edgecolors="white" if spans[0].stream == "compute" else colour,
+        edgecolors="white" if spans[0].stream in _COMPUTING else colour,
         linewidth=0.3,
+        zorder=1.1 if spans[0].stream == "beside" else 1.0,
     )
 
 
@@ -195,11 +204,18 @@ def _numbers(axes: Axes, spans: Sequence[Span], scale: float, shown_s: float) ->
     if len(spans) > _MOST_LABELS:
         return
     for span in spans:
-        text = str(span.micro_batch)
+        text, (low, height) = str(span.micro_batch), _LANES[span.stream]
         if span.duration_s > 0.008 * len(text) * shown_s:
             middle = (span.start_s + span.end_s) / 2 * scale
             axes.text(
-                middle, span.stage + 0.31, text, ha="center", va="center", color="white", fontsize=7, clip_on=True
+                middle,
+                span.stage + low + 0.02 + height / 2,
+                text,
+                ha="center",
+                va="center",
+                color="white",
+                fontsize=7,
+                clip_on=True,
             )
 
 

@@ -19,13 +19,18 @@ from simcluster.analysis.timeline import Span, busy_s, timeline
 from simcluster.evaluation import Evaluation
 from simcluster.formats.trace import Arrow, Counter, Process, Slice, Thread, Trace, nanoseconds
 from simcluster.memory.stage import DEVICE_ONLY, RESERVED_ONLY
-from simcluster.program.plan import StepPlan
 from simcluster.shapes import FlashAttention, Gemm, Operator, Streaming, Transfer
 
 MOST_EVENTS = 100_000
 _MESSAGE = 5  # events of one: two slices and an arrow of three points
 _INSIDES = 0.2  # share of the events that is kept for the insides of chunks
-_LETTERS = {"forward": "F", "backward": "B", "input_gradients": "B", "weight_gradients": "W"}
+_LETTERS = {"forward": "F", "backward": "B", "weight_gradient": "W"}
+_THREADS = {  # order and name of a stage's threads by streams
+    "compute": (0, "compute"),
+    "beside": (1, "compute, overlapped"),
+    "data_parallel": (3, "data parallel"),
+    "replicas": (4, "replicas"),
+}
 _CARRIED = {"forward": "activations", "backward": "gradients"}
 
 
@@ -85,7 +90,7 @@ class _Writer:
         self.computing = {
             (one.kind == "forward", one.micro_batch, one.part): one
             for one in self.spans
-            if one.stream == "compute" and one.kind in ("forward", "backward", "input_gradients")
+            if one.stream in ("compute", "beside") and one.kind in _CARRIED
         }
 
     @property
@@ -104,8 +109,7 @@ class _Writer:
         """Computing and data parallel traffic."""
         for one in self.spans:
             if one.stream != "messages":
-                rank = {"compute": 0, "data_parallel": 2}.get(one.stream, 3)
-                thread = self.thread(one.stage, rank, one.stream.replace("_", " "))
+                thread = self.thread(one.stage, *_THREADS[one.stream])
                 self.add(thread, self.title(one), one.kind, one, _arguments(one))
 
     def messages(self) -> None:
@@ -114,11 +118,11 @@ class _Writer:
             if one.stream != "messages":
                 continue
             if one.micro_batch < 0:
-                thread = self.thread(one.stage, 6, one.kind.replace("_", " "))
+                thread = self.thread(one.stage, 7, one.kind.replace("_", " "))
                 self.add(thread, self.title(one), one.kind, one, _arguments(one))
                 continue
             forward = one.kind == "forward"
-            parts = (one.part, _receiver(self.plan, forward, one.part))
+            parts = (one.part, self.evaluation.times.program.receiver(int(not forward), one.part))
             source, target = (self.computing.get((forward, one.micro_batch, part)) for part in parts)
             if source and target:
                 self.message(one, source, target)
@@ -126,16 +130,16 @@ class _Writer:
     def message(self, span: Span, source: Span, target: Span) -> None:
         what = _CARRIED[span.kind]
         ends = (
-            self.thread(span.stage, 4, f"send {what} to stage {target.stage}"),
-            self.thread(target.stage, 5, f"receive {what} from stage {span.stage}"),
+            self.thread(span.stage, 5, f"send {what} to stage {target.stage}"),
+            self.thread(target.stage, 6, f"receive {what} from stage {span.stage}"),
         )
         for thread in ends:
             self.add(thread, self.title(span), "message", span, _arguments(span))
         if nanoseconds(span.end_s) > nanoseconds(span.start_s):
             points = (
-                (self.thread(source.stage, 0, "compute"), source.end_s - 1e-9),
+                (self.thread(source.stage, *_THREADS[source.stream]), source.end_s - 1e-9),
                 (ends[0], span.start_s),
-                (self.thread(target.stage, 0, "compute"), target.start_s),
+                (self.thread(target.stage, *_THREADS[target.stream]), target.start_s),
             )
             self.arrows.append(Arrow(what, points))
 
@@ -154,11 +158,11 @@ class _Writer:
         evaluation = self.evaluation
         expander = Expander(self.plan, evaluation.resolved.machine, evaluation.times)
         stage = int(busy_s(tuple(self.spans), self.plan.mesh.pp).argmax())
-        own = [one for one in self.spans if one.stage == stage and one.stream == "compute" and one.micro_batch >= 0]
+        own = [one for one in self.spans if one.stage == stage and one.micro_batch >= 0]
         opened = 0
-        for micro in range(evaluation.resolved.layout.micro_batches):
+        for micro in range(1 + max(one.micro_batch for one in own)):
             parts = [inner for one in own if one.micro_batch == micro for inner in expander.inside(one)]
-            if not parts or len(parts) > room:
+            if len(parts) > room:
                 break
             room -= len(parts)
             opened += 1
@@ -172,9 +176,9 @@ class _Writer:
         return f"{', '.join(name for name, degree in axes if degree > 1)} parallel"
 
     def inner(self, stage: int, inner: Inner, exchange: str) -> None:
-        compute = inner.stream == "compute"
-        thread = self.thread(stage, 0, "compute") if compute else self.thread(stage, 1, exchange)
-        category = "block" if inner.operator is None else "kernel" if compute else "exchange"
+        rank, name = (2, exchange) if inner.stream == "exchange" else _THREADS[inner.stream]
+        thread = self.thread(stage, rank, name)
+        category = ("shard" if rank else "block") if inner.operator is None else "exchange" if rank else "kernel"
         again = {"recompute": True} if inner.recompute else {}
         self.add(thread, inner.name, category, inner, {**_operator(inner.operator), **again})
 
@@ -196,13 +200,6 @@ class _Writer:
             counters,
             about,
         )
-
-
-def _receiver(plan: StepPlan, forward: bool, part: int) -> int:
-    """Virtual stage that reads what another sends; where micro-batches enter at both ends, second chunks run back."""
-    step = 1 if forward else -1
-    back = plan.pipeline.schedule == "dualpipe" and part >= plan.mesh.pp
-    return part - step if back else part + step
 
 
 def _arguments(span: Span) -> Mapping[str, Any]:
@@ -262,6 +259,9 @@ def _about(evaluation: Evaluation, stage: int, shown: Mapping[str, int], missing
     left_out += [f"insides of chunks of all stages but stage {stage}"] if pp > 1 else []
     left_out += [f"{what}micro-batches {count} to {whole - 1}" for what, count in shown.items() if count < whole]
     left_out += [f"counter: {name}" for name in missing]
+    shape = evaluation.times.program.shape
+    left_out += ["insides of chunks that run overlapped"] if shape.two_way else []
+    left_out += ["kernels of input gradients whose weight gradients run apart"] if shape.split else []
     return {
         "made_by": f"simcluster {simcluster.__version__}, simulated, not measured",
         "scenario": evaluation.name,

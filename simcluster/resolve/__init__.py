@@ -36,9 +36,6 @@ _IDLE_VALUES = (
     "cluster.node.host",
     "cluster.node.ram",
     "cluster.node.nvme",
-    "cluster.fabric.rails",
-    "cluster.fabric.tiers",
-    "cluster.fabric.switch",
     "cluster.fabric.routing",
     "cluster.fabric.storage",
     "training.software.torch",
@@ -69,7 +66,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         trail.stop()
     assert arch is not None
     assert cluster is not None
-    means = _means(loaded, arch, cluster, catalogue, trail)
+    means = _means(loaded, arch, cluster, family, catalogue, trail)
     layout = resolve_layout(scenario, arch, cluster.gpus, cluster.node.gpus, family, trail)
     profile = look_up_profile(loaded, cluster.node.gpu, trail)
     _check_tokens(scenario, layout, trail)
@@ -108,13 +105,18 @@ def _check_tokens(scenario: Scenario, layout: Layout | None, trail: Trail) -> No
 
 
 def _means(
-    loaded: Loaded, arch: Architecture, cluster: Cluster, catalogue: Catalogue, trail: Trail
+    loaded: Loaded,
+    arch: Architecture,
+    cluster: Cluster,
+    family: SoftwareFamily,
+    catalogue: Catalogue,
+    trail: Trail,
 ) -> Callable[[], Means]:
     """Settles what running and paying depends on when it is asked for.
 
     At once if the scenario says anything of it, so that its problems are told with all others.
     """
-    settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, catalogue))
+    settle = cache(partial(settle_means, loaded.scenario, loaded.origins, arch, cluster, family, catalogue))
     stated = {path.split(".")[0] for path, origin in loaded.origins.items() if origin.kind != "default"}
     if not stated.isdisjoint(MEANS_BLOCKS):
         try:

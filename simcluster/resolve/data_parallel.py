@@ -7,7 +7,7 @@ from typing import Literal
 from simcluster.hardware.cluster import Cluster
 from simcluster.memory.precision import LOW_BYTES, element_bytes
 from simcluster.memory.static import DTYPE_BYTES
-from simcluster.parallel.mesh import Mesh, group_shape, joined_group
+from simcluster.parallel.mesh import Mesh, group_shape, joined_group, stage_pair
 from simcluster.program.compression import Compression
 from simcluster.program.plan import DataParallelPlan, ShardPlan
 from simcluster.resolve.records import Layout
@@ -21,15 +21,23 @@ WHOLE = ("zero-3", "fsdp", "hsdp")  # strategies that also share out the paramet
 def data_parallel_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout, mesh: Mesh) -> DataParallelPlan:
     """Traffic of data parallelism; experts are summed over the ranks that hold the same ones."""
     domain, node = cluster.node.scale_up_domain, cluster.node.gpus
-    replicas = layout.dp * layout.cp
+    mirrored = layout.schedule == "dualpipe"  # every stage is on two devices of a pipeline
+    replicas = layout.dp * layout.cp * (2 if mirrored else 1)
     sharded = layout.strategy != "none" and layout.shards > 1
     stage_ranks = layout.tp * replicas
     copies = max(1, stage_ranks // (layout.ep * layout.etp))
     low = family.fp8_param_gather and layout.precision in LOW_BYTES
+    group = joined_group(mesh, ("cp", "dp"), domain, node)
+    gather = group_shape(min(layout.shards, layout.dp * layout.cp), mesh.stride("cp"), mesh.world, domain, node)
+    expert = group_shape(max(1, copies // (2 if mirrored else 1)), layout.ep * layout.etp, mesh.world, domain, node)
+    if mirrored:
+        pair = stage_pair(mesh, 0, mesh.pp - 1, domain, node)
+        group, expert = _doubled(group, pair), _doubled(expert, pair)
+        gather = _doubled(gather, pair) if layout.shards == replicas else gather
     return DataParallelPlan(
-        group=joined_group(mesh, ("cp", "dp"), domain, node),
-        gather_group=group_shape(layout.shards, mesh.stride("cp"), mesh.world, domain, node),
-        expert_group=group_shape(copies, layout.ep * layout.etp, mesh.world, domain, node),
+        group=group,
+        gather_group=gather,
+        expert_group=expert,
         shards=layout.shards,
         expert_shards=(copies if layout.shards == replicas else min(copies, layout.shards)) if sharded else 1,
         reduce_kind=_reduce_kind(family, layout, replicas, sharded),
@@ -42,6 +50,14 @@ def data_parallel_plan(cluster: Cluster, family: SoftwareFamily, layout: Layout,
         units=_units(cluster, family, layout, mesh) if sharded else None,
         compression=_compression(layout),
     )
+
+
+def _doubled(group: GroupShape, pair: GroupShape) -> GroupShape:
+    """A group and its mirror image at the other end of the pipeline."""
+    if group.ranks == 1:
+        return pair
+    apart = 2 if pair.domains > 1 else 1
+    return GroupShape(2 * group.ranks, apart * group.domains, pair.sharers if group.domains == 1 else group.sharers)
 
 
 def _compression(layout: Layout) -> Compression | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from simcluster.parallel.schedules import SPLIT, dualpipe
 from simcluster.program.compression import Compression
 from simcluster.resolve.batch import settle_batch, settle_length
 from simcluster.resolve.expert_parallel import expert_degrees, expert_imbalance
@@ -30,7 +31,7 @@ from simcluster.shapes import Architecture
 from simcluster.timing.software import SoftwareFamily
 
 PRECISIONS = ("bf16", "fp16", "fp8", "fp8-block", "mxfp8", "nvfp4", "tf32")
-_SCHEDULES = ("1f1b", "gpipe", "none")
+_IN_CHUNKS = ("zero-2", "zero-3", "fsdp", "hsdp")  # strategies whose shards move while chunks run
 _MANY = 12  # legal values listed in a message
 _MOST_LAYERS = 10_000
 MOST_CHUNKS = 1_000_000  # forward and backward chunks of one replica's step; more takes minutes and gigabytes
@@ -60,7 +61,7 @@ def check_plan(scenario: Scenario, arch: Architecture | None, trail: Trail) -> N
             "state it, like parallelism: {tp: 8, pp: 4}, or let simulate, compare or plan_layout choose it",
         )
         return
-    _check_supported(scenario, plan, trail)
+    _check_supported(scenario, trail)
     if arch is not None:
         _check_model(plan, arch, trail)
 
@@ -81,13 +82,17 @@ def resolve_layout(
     if batch is None:
         return None
     virtual = _virtual_stages(plan, arch, trail)
-    _note(interleaving_finding(batch.micro_batches, plan.pp, virtual, batch.micro_batch, dp), trail)
+    schedule = _schedule(plan, virtual)
+    if schedule != "breadth-first":
+        _note(interleaving_finding(batch.micro_batches, plan.pp, virtual, batch.micro_batch, dp), trail)
     if not _check_size(plan.pp * virtual, batch.micro_batches, trail):
         return None
     strategy = training.sharding.strategy or family.sharding
     if training.sharding.strategy is None:
         trail.assume("training.sharding.strategy", strategy, f"default of {family.id}")
-    _check_sharding(scenario, strategy, dp * plan.cp, trail)
+    replicas = dp * plan.cp * (2 if schedule == "dualpipe" else 1)  # devices that hold the same stage
+    _check_sharding(scenario, strategy, replicas, trail)
+    _check_schedule(schedule, strategy, plan.pp, batch.micro_batches, batch.micro_batch * dp, trail)
     _check_compression(scenario, strategy, trail)
     ep, etp = expert_degrees(plan, arch, dp, family, trail)
     return Layout(
@@ -96,7 +101,7 @@ def resolve_layout(
         dp=dp,
         cp=plan.cp,
         virtual_stages=virtual,
-        schedule=plan.schedule,
+        schedule=schedule,
         group=None,
         sequence_parallel=sequence_parallel,
         micro_batch=batch.micro_batch,
@@ -105,7 +110,7 @@ def resolve_layout(
         sequence_length=sequence,
         recompute=_recompute(scenario, family, trail),
         strategy=strategy,
-        shards=shard_ranks(training.sharding.group, strategy, dp * plan.cp, max(1, node_gpus // plan.tp), family),
+        shards=shard_ranks(training.sharding.group, strategy, replicas, max(1, node_gpus // plan.tp), family),
         precision=training.precision,
         ep=ep,
         etp=etp,
@@ -114,12 +119,10 @@ def resolve_layout(
     )
 
 
-def _check_supported(scenario: Scenario, plan: Parallelism, trail: Trail) -> None:
+def _check_supported(scenario: Scenario, trail: Trail) -> None:
     """Notes what is right but not simulated."""
     training = scenario.training
     findings = (
-        ("parallelism.schedule", plan.schedule not in _SCHEDULES, f"schedule {plan.schedule}"),
-        ("parallelism.order", plan.order != "depth-first", "breadth-first interleaving"),
         ("precision", training.precision not in PRECISIONS, f"precision {training.precision}"),
         ("sharding.offload", training.sharding.offload != "none", "offload"),
     )
@@ -164,8 +167,10 @@ def _check_model(plan: Parallelism, arch: Architecture, trail: Trail) -> None:
     if len(held) != parts or sum(held) != arch.layers:
         message = f"{len(held)} stages with {sum(held)} layers, the model has {arch.layers} in {parts} stages"
         trail.problem(f"{LAYOUT}.stages", message, "list the layers of each virtual stage in model order")
-    elif _moves_the_ends(plan.stages):
-        trail.unsupported(f"{LAYOUT}.stages", "an embedding or head on another than the first or last stage")
+        return
+    found = stage_ends(plan.stages)
+    if isinstance(found, str):
+        trail.problem(f"{LAYOUT}.stages", found, "put the embedding before all layers and the head behind them")
 
 
 def _virtual_stages(plan: Parallelism, arch: Architecture, trail: Trail) -> int:
@@ -196,13 +201,48 @@ def _check_cut(
         trail.problem(f"{LAYOUT}.cp", message, f"use cp {fitting}, or cp_communication: p2p")
 
 
-def _moves_the_ends(stages: Sequence[StageSpec]) -> bool:
-    """Whether an explicit split puts embedding or head elsewhere than first and last."""
-    last = len(stages) - 1
-    return any(
-        stage.embedding not in (None, index == 0) or stage.head not in (None, index == last)
-        for index, stage in enumerate(stages)
-    )
+def stage_ends(stages: Sequence[StageSpec]) -> tuple[int, int] | str:
+    """Virtual stages that hold embedding and head of an explicit split, or what is wrong with it.
+
+    Where nobody is named it is the first, and the last.
+
+    >>> stage_ends([StageSpec(layers=0, embedding=True), StageSpec(layers=8), StageSpec(layers=0)])
+    (0, 2)
+    >>> stage_ends([StageSpec(layers=4), StageSpec(layers=4, embedding=True)])
+    'layers stand before the embedding'
+    """
+    embeddings = [index for index, stage in enumerate(stages) if stage.embedding]
+    heads = [index for index, stage in enumerate(stages) if stage.head]
+    for what, named, usual in (("embedding", embeddings, stages[0].embedding), ("head", heads, stages[-1].head)):
+        if len(named) > 1:
+            return f"{len(named)} stages hold the {what}"
+        if not named and usual is False:
+            return f"no stage holds the {what}"
+    embedding, head = (embeddings or [0])[0], (heads or [len(stages) - 1])[0]
+    if any(stage.layers for stage in stages[:embedding]):
+        return "layers stand before the embedding"
+    if any(stage.layers for stage in stages[head + 1 :]) or head < embedding:
+        return "layers, or the embedding, stand behind the head"
+    return embedding, head
+
+
+def _schedule(plan: Parallelism, virtual_stages: int) -> str:
+    """Schedule as the step program names it; without a pipeline the parts of a backward stay together."""
+    if virtual_stages > 1 and plan.order == "breadth-first":
+        return "breadth-first"
+    return "1f1b" if plan.pp == 1 and plan.schedule in SPLIT else plan.schedule
+
+
+def _check_schedule(schedule: str, strategy: str, pp: int, micro_batches: int, sequences: int, trail: Trail) -> None:
+    """Notes what a schedule cannot do; `sequences` are those of one micro-batch of every replica."""
+    if schedule in SPLIT and strategy in _IN_CHUNKS:
+        trail.unsupported("training.sharding.strategy", f"{strategy} with schedule {schedule}")
+    if schedule == "dualpipe" and pp % 2 == 0 and not dualpipe.fits(pp, micro_batches):
+        message = (
+            f"dualpipe takes an even number of micro-batches, at least 2 pp = {2 * pp}; a replica has {micro_batches}"
+        )
+        advice = f"use a global_batch that is a multiple of {2 * sequences}, at least {2 * pp * sequences}"
+        trail.problem(f"{LAYOUT}.schedule", message, advice)
 
 
 def _check_sharding(scenario: Scenario, strategy: str, replicas: int, trail: Trail) -> None:

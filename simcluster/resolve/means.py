@@ -10,17 +10,19 @@ from simcluster.hardware.bill import bill_of_materials
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.cluster import Cluster
 from simcluster.hardware.found import found_fact
-from simcluster.resolve.acquiring import market_terms, own_terms, power_terms, rent_terms, storage_bytes
-from simcluster.resolve.running import run_terms
-from simcluster.resolve.terms import Means, OwnTerms, RentTerms, settled
+from simcluster.resolve.acquiring import Machines, market_terms, own_terms, power_terms, rent_terms
+from simcluster.resolve.running import Saved, node_link, run_terms, state_bytes
+from simcluster.resolve.settling import settled
+from simcluster.resolve.storing import storage_terms
+from simcluster.resolve.terms import Means, OwnTerms, RentTerms
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Origin, Scenario
-from simcluster.shapes import Architecture
-from simcluster.units import YEAR_S
+from simcluster.shapes import TERM_MONTHS, Architecture
+from simcluster.timing.software import SoftwareFamily
+from simcluster.units import MONTH_S, YEAR_S
 
 MEANS_BLOCKS = ("operations", "acquire", "use", "facility")
 _HOURS = 0.85  # estimate: planners' figure; fleets are used 70 to 90 % of the time
-_RESERVED_S = {"1y": YEAR_S, "3y": 3 * YEAR_S}
 _IDLE = ("operations.elastic", "operations.checkpoint.verify")
 
 
@@ -29,6 +31,7 @@ def settle_means(
     origins: Mapping[str, Origin],
     arch: Architecture,
     cluster: Cluster,
+    family: SoftwareFamily,
     catalogue: Catalogue,
 ) -> Means:
     """All that running and paying depends on.
@@ -36,22 +39,23 @@ def settle_means(
     Raises InputError with every name that is not known and every price that nobody has.
     """
     trail = Trail(origins)
-    run = run_terms(scenario, arch, cluster, catalogue, trail)
+    state = state_bytes(arch, family, scenario.training.precision)
+    storage = storage_terms(scenario, cluster, state, catalogue, trail)
+    run = run_terms(scenario, arch, cluster, Saved(state, storage, node_link(cluster)), catalogue, trail)
     whole = replace(cluster, spares=run.spares)
-    bill = bill_of_materials(catalogue, whole)
-    storage = storage_bytes(scenario, cluster, run, catalogue, trail)
+    machines = Machines(whole, bill_of_materials(catalogue, whole), storage)
     horizon = _horizon(scenario, catalogue, trail)
     acquire: OwnTerms | RentTerms | None = None
     own = scenario.acquire.own if scenario.acquire else None
     if own:
-        acquire = own_terms(scenario, own, whole, bill, storage, horizon, catalogue, trail)
+        acquire = own_terms(scenario, machines, horizon, catalogue, trail)
     elif scenario.acquire and scenario.acquire.rent:
-        acquire = rent_terms(scenario.acquire.rent, cluster, catalogue, trail)
+        acquire = rent_terms(scenario.acquire.rent, machines, catalogue, trail)
     means = Means(
         run=run,
-        power=power_terms(scenario, whole, bill, storage, catalogue, trail),
+        power=power_terms(scenario, machines, catalogue, trail),
         acquire=acquire,
-        market=market_terms(own, cluster, catalogue, trail) if own else None,
+        market=market_terms(own, machines, catalogue, trail) if own else None,
         hours=_hours(scenario, acquire, trail),
         horizon_s=horizon,
         values=trail.values,
@@ -69,7 +73,7 @@ def _idle_money(acquire: OwnTerms | RentTerms | None) -> tuple[str, ...]:
     building = ("facility.electricity", "facility.colocation")
     if acquire is None:
         return (*building, "use.horizon", "use.hours")
-    return building if acquire.term in _RESERVED_S else (*building, "use.horizon")
+    return building if TERM_MONTHS[acquire.term] else (*building, "use.horizon")
 
 
 def _horizon(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> float:
@@ -80,7 +84,7 @@ def _horizon(scenario: Scenario, catalogue: Catalogue, trail: Trail) -> float:
         return settled(trail, "use.horizon", scenario.use.horizon, life) if acquire else scenario.use.horizon or YEAR_S
     if scenario.use.horizon is not None:
         return scenario.use.horizon
-    horizon = _RESERVED_S.get(acquire.rent.term, YEAR_S)
+    horizon = TERM_MONTHS[acquire.rent.term] * MONTH_S or YEAR_S
     trail.assume("use.horizon", horizon, "not stated: the term of the rent, a year without one")
     return horizon
 

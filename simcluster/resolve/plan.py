@@ -8,11 +8,13 @@ from simcluster.memory.precision import LOW_BYTES, element_bytes
 from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.static import DTYPE_BYTES
 from simcluster.parallel.mesh import Mesh
-from simcluster.parallel.stages import ChunkContents, stage_contents
+from simcluster.parallel.schedules import SPLIT
+from simcluster.parallel.stages import ChunkContents, both_ways, stage_contents
 from simcluster.program.block import ExchangePlan
 from simcluster.program.plan import BLOCK_OF, PipelinePlan, RecomputePlan, StepPlan
 from simcluster.resolve.data_parallel import data_parallel_plan
 from simcluster.resolve.expert_parallel import expert_copies, expert_groups
+from simcluster.resolve.layout import stage_ends
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario.training import Parallelism
@@ -46,10 +48,10 @@ def step_plan(
 ) -> StepPlan:
     """The plan of one step."""
     mesh = Mesh(layout.tp, layout.cp, layout.dp, layout.pp)
-    explicit = None if parallelism.stages == "auto" else [stage.layers for stage in parallelism.stages]
-    contents = stage_contents(arch.layers, layout.pp, layout.virtual_stages, explicit, family.stage_balance)
+    contents = _contents(arch, family, layout, parallelism)
     batch = Batch(layout.micro_batch, layout.sequence_length, layout.cp)
-    parameters, experts = _block_parameters(arch, layout)
+    together = _ends_together(contents)
+    parameters, experts = _block_parameters(arch, layout, together)
     wide = element_bytes(layout.precision) / ACTIVATION_BYTES
     return StepPlan(
         arch=arch,
@@ -78,7 +80,7 @@ def step_plan(
             schedule=layout.schedule,
             virtual_stages=layout.virtual_stages,
             group=layout.group,
-            overlap_messages=(family.overlap_p2p_interleaved if layout.virtual_stages > 1 else family.overlap_p2p),
+            overlap_messages=_overlap_messages(family, layout),
             scatter=family.scatter_p2p,
         ),
         padded_vocab=int(padded_vocab(arch.vocab, layout.tp)),
@@ -86,8 +88,32 @@ def step_plan(
         expert_parameters=experts,
         optimizer_bytes=family.optimizer_bytes - DTYPE_BYTES[family.gradient_storage],
         gradient_pass_bytes=DTYPE_BYTES[family.gradient_storage],
-        tied_exchange=arch.tied_embeddings and layout.pp > 1,
+        tied_exchange=arch.tied_embeddings and not together,
     )
+
+
+def _contents(
+    arch: Architecture, family: SoftwareFamily, layout: Layout, parallelism: Parallelism
+) -> tuple[tuple[ChunkContents, ...], ...]:
+    """What every stage holds; under DualPipe also its mirror image."""
+    explicit, ends = None, None
+    if parallelism.stages != "auto":
+        explicit, found = [stage.layers for stage in parallelism.stages], stage_ends(parallelism.stages)
+        ends = None if isinstance(found, str) else found
+    held = stage_contents(arch.layers, layout.pp, layout.virtual_stages, explicit, family.stage_balance, ends)
+    return both_ways(held) if layout.schedule == "dualpipe" else held
+
+
+def _ends_together(contents: tuple[tuple[ChunkContents, ...], ...]) -> bool:
+    """Whether a stage that holds the embedding also holds the head."""
+    return any(any(one.embedding for one in chunks) and any(one.head for one in chunks) for chunks in contents)
+
+
+def _overlap_messages(family: SoftwareFamily, layout: Layout) -> bool:
+    """Schedules that split the backward come with messages of their own that do not block."""
+    if layout.schedule in SPLIT:
+        return True
+    return family.overlap_p2p_interleaved if layout.virtual_stages > 1 else family.overlap_p2p
 
 
 def _attention_dtype(family: SoftwareFamily, precision: str) -> str:
@@ -133,12 +159,12 @@ def _layer_plan(family: SoftwareFamily, layout: Layout) -> LayerPlan:
     )
 
 
-def _block_parameters(arch: Architecture, layout: Layout) -> tuple[dict[str, float], dict[str, float]]:
+def _block_parameters(arch: Architecture, layout: Layout, together: bool) -> tuple[dict[str, float], dict[str, float]]:
     """Parameters of each block on one rank, and those of them that belong to experts.
 
     A tied table on one stage counts once.
     """
-    tied_here = arch.tied_embeddings and layout.pp == 1
+    tied_here = arch.tied_embeddings and together
     table = {"embedding": ChunkContents(0, embedding=True), "head": ChunkContents(0, embedding=tied_here, head=True)}
     counts = {name: float(sum(stage_parameters(arch, [piece], layout.tp).values())) for name, piece in table.items()}
     if tied_here:
@@ -152,7 +178,7 @@ def _block_parameters(arch: Architecture, layout: Layout) -> tuple[dict[str, flo
             counts[name] = float(sum(parts.values()))
             experts[name] = float(parts.get("experts", 0.0))
     if arch.mtp_depth:
-        parts = further_parameters(arch, layout.tp, ep=layout.ep, etp=layout.etp, embedding_here=layout.pp == 1)
+        parts = further_parameters(arch, layout.tp, ep=layout.ep, etp=layout.etp, embedding_here=together)
         counts["mtp"] = float(sum(parts.values())) / arch.mtp_depth
         experts["mtp"] = float(parts.get("experts", 0.0)) / arch.mtp_depth
     return counts, experts

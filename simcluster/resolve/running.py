@@ -1,31 +1,41 @@
-"""Settles how a job is run: what fails how often, what a restart takes, where checkpoints go."""
+"""Settles how a job is run: what fails how often, what a restart takes, how checkpoints are written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import log
 
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.cluster import Cluster
-from simcluster.hardware.failure_rates import UnitCounts, default_failures, failure_causes, node_rate_spread
+from simcluster.hardware.failure_rates import (
+    UnitCounts,
+    default_failures,
+    failure_causes,
+    keeps_node,
+    node_rate_spread,
+)
 from simcluster.hardware.found import fact, found_fact
-from simcluster.hardware.storage import StorageRates, storage_rates, written_storage_rates
+from simcluster.memory.static import family_states
 from simcluster.operations.checkpoint import checkpoint_bytes, load_s, restart_s
-from simcluster.operations.spares import SWAP_S, mean_down, node_wait_s, spares_needed
+from simcluster.operations.spares import SWAP_S, mean_down, repair_wait_s, spares_that_pay
 from simcluster.operations.spot import job_preemptions_per_s
-from simcluster.resolve.terms import RunTerms, noted, reason
+from simcluster.resolve.settling import noted, reason
+from simcluster.resolve.terms import RunTerms, StorageTerms
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario
-from simcluster.scenario.operations import FailureRates, Incidents, StorageSystem
+from simcluster.scenario.operations import FailureRates, Incidents
 from simcluster.shapes import Architecture
+from simcluster.timing.software import SoftwareFamily
 from simcluster.units import DAY_S, HOUR_S, MINUTE_S
 from simcluster.workload.parameters import count_parameters
 
 PREEMPTION = "Pre-emption"
-_FAILURES, _STORAGE = "operations.failures.rates", "operations.storage.system"
-_SPARES_COVER = 0.95  # estimate: share of failures that find a spare node, of which spares are counted
+_FAILURES = "operations.failures.rates"
 _REPAIR_S = 3 * DAY_S  # estimate: a node comes back in 1 to 7 days under a support contract
+_SPOT_WAIT_S = HOUR_S  # estimate: until as many spot machines can be had again; minutes to many hours
+_PREEMPTION_SIGMA = 0.7  # estimate: the published rate is the least of its class, and differs by place and month
 _NOTICED_S = 1.2 * MINUTE_S  # estimate: a crash is seen in 10 s, a tenth of failures hang until a 10 min watchdog
 _SCHEDULER_S = _WARM_UP_S = MINUTE_S  # estimates: allocation and containers; compilation and the first slow steps
 _PAUSE_SIZES = (7e9, 405e9)
@@ -34,35 +44,80 @@ _SERIALISE_BYTES_PER_S = 2e9  # estimate: one process that writes tensors into a
 _DIAGNOSE_S = (12 * HOUR_S, 4 * DAY_S)  # estimate: median and 90th percentile
 
 
-def run_terms(scenario: Scenario, arch: Architecture, cluster: Cluster, catalogue: Catalogue, trail: Trail) -> RunTerms:
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """Interruptions of the job by cause [1/s], whose rates they are, sigma of ln rate, and the part that takes a node.
+
+    A cause in `keeping` leaves the node at work.
+    """
+
+    causes: Mapping[str, float]
+    of: str
+    sigma: float
+    keeping: frozenset[str] = frozenset()
+
+    @property
+    def node_share(self) -> float:
+        """Share of interruptions after which a node is out of work."""
+        total = sum(self.causes.values())
+        kept = sum(rate for cause, rate in self.causes.items() if cause in self.keeping)
+        return 1.0 - kept / total if total else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Downtime:
+    """Spare nodes, and mean seconds from an interruption to a whole allocation: with a node at hand, and waiting."""
+
+    spares: int
+    replaced_s: float
+    waiting_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint's bytes, the storage it goes to, and one node's rate to there [bytes/s]."""
+
+    state_bytes: float
+    storage: StorageTerms
+    link: float
+
+
+def state_bytes(arch: Architecture, family: SoftwareFamily, precision: str) -> float:
+    """Bytes of a checkpoint from which the job can restart: weights and states of the optimizer."""
+    states = family_states(family, precision)
+    return float(checkpoint_bytes(float(count_parameters(arch).total), states.weights, states.optimizer))
+
+
+def run_terms(
+    scenario: Scenario, arch: Architecture, cluster: Cluster, saved: Saved, catalogue: Catalogue, trail: Trail
+) -> RunTerms:
     """How the job is run; what is wrong is noted in the trail."""
     operations = scenario.operations
-    failures, sigma = _failures(scenario, cluster, catalogue, trail)
-    node_failures_per_s = sum(failures.values()) / cluster.nodes
-    spares, detect = _replacement(scenario, cluster, node_failures_per_s, catalogue, trail)
-    if _is_spot(scenario):
-        failures = {**failures, PREEMPTION: _preemptions(cluster, catalogue, trail)}
-    rates = _storage(scenario, cluster, catalogue, trail)
-    write, read = (rates.write.value, rates.read.value) if rates else (1.0, 1.0)
-    parameters = float(count_parameters(arch).total)
-    state = float(checkpoint_bytes(parameters, scenario.training.precision).full)
-    node_link = _node_link(cluster)
-    loading = float(load_s(state, read, nodes=cluster.nodes, nic_bytes_per_s=node_link))
-    detect, restart = _restart(scenario, cluster, detect, loading, trail)
+    failures = _failures(scenario, cluster, catalogue, trail)
+    down = _downtime(scenario, cluster, failures, catalogue, trail)
+    loading = float(
+        load_s(saved.state_bytes, saved.storage.read_bytes_per_s, nodes=cluster.nodes, nic_bytes_per_s=saved.link)
+    )
+    replaced, restart = _restart(scenario, cluster, down, loading, trail)
+    taken = _preemptions(scenario, cluster, catalogue, trail)
     waits = _asynchronous(scenario, trail)
+    rate = sum(failures.causes.values())
+    lost, spot = rate * (replaced + down.waiting_s), taken * (replaced + _SPOT_WAIT_S)
     return RunTerms(
-        failures_per_s=failures,
-        rate_sigma=sigma,
-        spares=spares,
-        detect_s=detect,
+        failures_per_s={**failures.causes, PREEMPTION: taken} if taken else failures.causes,
+        rates_of=failures.of,
+        rate_sigma=failures.sigma,
+        preemption_sigma=_PREEMPTION_SIGMA if taken else 0.0,
+        spares=down.spares,
+        detect_s=(lost + spot) / (rate + taken) if rate + taken else replaced,
+        spot_wait_s=_SPOT_WAIT_S if taken else 0.0,
         restart_s=restart,
-        checkpoint_bytes=state,
+        checkpoint_bytes=saved.state_bytes,
         asynchronous=waits,
-        pause_s=_pause(parameters, catalogue, trail) if waits else 0.0,
+        pause_s=_pause(float(count_parameters(arch).total), catalogue, trail) if waits else 0.0,
         interval_s=None if operations.checkpoint.interval == "auto" else operations.checkpoint.interval,
-        write_bytes_per_s=write,
-        read_bytes_per_s=read,
-        node_bytes_per_s=node_link,
+        storage=saved.storage,
+        node_bytes_per_s=saved.link,
         copy_bytes_per_s=min(_PCIE_SHARE * cluster.node.pcie_bytes_per_s, cluster.node.gpu.memory_bytes_per_s),
         serialise_bytes_per_s=_SERIALISE_BYTES_PER_S,
         node_sigma=_node_sigma(scenario, trail),
@@ -71,57 +126,62 @@ def run_terms(scenario: Scenario, arch: Architecture, cluster: Cluster, catalogu
     )
 
 
-def _failures(
-    scenario: Scenario, cluster: Cluster, catalogue: Catalogue, trail: Trail
-) -> tuple[Mapping[str, float], float]:
-    """Interruptions of the job by cause, and how far their rate may be off (standard deviation of its ln)."""
+def _failures(scenario: Scenario, cluster: Cluster, catalogue: Catalogue, trail: Trail) -> _Failures:
+    """What interrupts the job how often, and how far that may be off."""
     stated = scenario.operations.failures.rates
     if isinstance(stated, FailureRates):
-        return {"Node": stated.interruptions_per_node_day * cluster.nodes / DAY_S}, 0.0
-    counts = UnitCounts.of(cluster)
+        return _Failures({"Node": stated.interruptions_per_node_day * cluster.nodes / DAY_S}, "stated", 0.0)
     if isinstance(stated, str):
-        causes = noted(trail, _FAILURES, partial(failure_causes, catalogue, stated, counts))
-        sigma = node_rate_spread(catalogue)
+        name, sigma = stated, node_rate_spread(catalogue)
     else:
         chosen = default_failures(catalogue, cluster.node.gpu)
-        causes, sigma = failure_causes(catalogue, chosen.name, counts), chosen.ln_sigma
-        trail.assume(_FAILURES, chosen.name, chosen.why)
-    return {cause: found.value for cause, found in (causes or {}).items()}, sigma
+        name, sigma = chosen.name, chosen.ln_sigma
+        trail.assume(_FAILURES, name, chosen.why)
+    found = noted(trail, _FAILURES, partial(failure_causes, catalogue, name, UnitCounts.of(cluster))) or {}
+    causes = {cause: rate.value for cause, rate in found.items()}
+    return _Failures(causes, name, sigma, frozenset(one for one in causes if keeps_node(catalogue, name, one)))
 
 
-def _replacement(
-    scenario: Scenario, cluster: Cluster, node_failures_per_s: float, catalogue: Catalogue, trail: Trail
-) -> tuple[int, float]:
-    """Spare nodes, and the time from a failure to a whole allocation.
+def _downtime(
+    scenario: Scenario, cluster: Cluster, failures: _Failures, catalogue: Catalogue, trail: Trail
+) -> _Downtime:
+    """Spares, and how long a failed node is missing.
 
     A cluster of one's own waits for a repair once its spares are used up; a cloud gives another node.
     """
     stated = trail.is_stated("cluster.spares")
     if not (scenario.acquire and scenario.acquire.own):
         found = found_fact(catalogue, "reliability", "recovery", "replacement of a node and restart, automatic")
-        wait = SWAP_S if stated and scenario.cluster.spares else found.value / 2  # half of it is the restart
-        return scenario.cluster.spares, _NOTICED_S + wait
-    down = float(mean_down(cluster.nodes, node_failures_per_s, _REPAIR_S))
+        swap = SWAP_S if stated and scenario.cluster.spares else found.value / 2  # half of it is the restart
+        return _Downtime(scenario.cluster.spares, _NOTICED_S + failures.node_share * swap, 0.0)
+    node_failures_per_s = failures.node_share * sum(failures.causes.values()) / cluster.nodes
+    out = float(mean_down(cluster.nodes, node_failures_per_s, _REPAIR_S))
     spares = scenario.cluster.spares
     if not stated:
-        spares = int(spares_needed(down, _SPARES_COVER))
-        repair = f"{down:.2g} nodes in repair, {_REPAIR_S / DAY_S:.0f} days each"
-        why = f"not stated: {_SPARES_COVER:.0%} of failures find one ({repair})"
-        trail.assume("cluster.spares", spares, why)
-    return spares, _NOTICED_S + float(node_wait_s(down, spares, _REPAIR_S))
+        spares = spares_that_pay(cluster.nodes, out)
+        repair = f"{out:.2g} nodes in repair, {_REPAIR_S / DAY_S:.0f} days each"
+        trail.assume("cluster.spares", spares, f"not stated: more would cost more than waiting for repairs ({repair})")
+    waiting = failures.node_share * float(repair_wait_s(out, spares, _REPAIR_S))
+    return _Downtime(spares, _NOTICED_S + failures.node_share * SWAP_S, waiting)
 
 
 def _restart(
-    scenario: Scenario, cluster: Cluster, detect_s: float, loading_s: float, trail: Trail
+    scenario: Scenario, cluster: Cluster, down: _Downtime, loading_s: float, trail: Trail
 ) -> tuple[float, float]:
-    """Time from a failure to a whole allocation, and from there to the first useful step; a stated time is both."""
+    """Time until a node at hand replaces a failed one, and from there to the first useful step; a stated time is both.
+
+    Waiting for a repair when no spare is left comes on top of a stated time.
+    """
     stated = scenario.operations.failures.restart
+    if down.waiting_s:
+        why = f"mean over interruptions of waiting for a repair with {down.spares} spares"
+        trail.assume("operations.failures.repair_wait_s", down.waiting_s, why)
     if stated is not None:
         return 0.0, stated
     restart = float(restart_s(cluster.gpus, loading_s, scheduler_s=_SCHEDULER_S, warm_up_s=_WARM_UP_S))
-    parts = f"{detect_s:.0f} s until replaced, {restart:.0f} s to start, of which {loading_s:.0f} s loading"
-    trail.assume("operations.failures.restart", detect_s + restart, f"estimate: {parts}")
-    return detect_s, restart
+    parts = f"{down.replaced_s:.0f} s until replaced, {restart:.0f} s to start, of which {loading_s:.0f} s loading"
+    trail.assume("operations.failures.restart", down.replaced_s + restart, f"estimate: {parts}")
+    return down.replaced_s, restart
 
 
 def _asynchronous(scenario: Scenario, trail: Trail) -> bool:
@@ -142,32 +202,17 @@ def _pause(parameters: float, catalogue: Catalogue, trail: Trail) -> float:
     return pause
 
 
-def _is_spot(scenario: Scenario) -> bool:
-    return bool(scenario.acquire and scenario.acquire.rent and scenario.acquire.rent.term == "spot")
-
-
-def _preemptions(cluster: Cluster, catalogue: Catalogue, trail: Trail) -> float:
-    """Times that a job loses an instance to others [1/s]."""
+def _preemptions(scenario: Scenario, cluster: Cluster, catalogue: Catalogue, trail: Trail) -> float:
+    """Times that a job loses an instance to others [1/s]; 0 but on the spot market."""
+    if not (scenario.acquire and scenario.acquire.rent and scenario.acquire.rent.term == "spot"):
+        return 0.0
     found = found_fact(catalogue, "prices", "discounts", "spot interruptions of large GPUs at AWS")
     trail.assume("operations.failures.preemptions_per_node_s", found.value, reason(found))
+    trail.assume("operations.failures.spot_wait_s", _SPOT_WAIT_S, "estimate: until other machines are had, not paid")
     return float(job_preemptions_per_s(cluster.nodes, found.value))
 
 
-def _storage(scenario: Scenario, cluster: Cluster, catalogue: Catalogue, trail: Trail) -> StorageRates | None:
-    stated = scenario.operations.storage.system
-    if isinstance(stated, StorageSystem):
-        return noted(
-            trail,
-            _STORAGE,
-            lambda: written_storage_rates(catalogue, stated.drives, stated.drive, stated.nic, stated.replicas),
-        )
-    rates = noted(trail, _STORAGE, lambda: storage_rates(catalogue, stated, cluster.nodes))
-    if stated is None and rates is not None:
-        trail.assume("operations.storage.write_bytes_per_s", rates.write.value, reason(rates.write))
-    return rates
-
-
-def _node_link(cluster: Cluster) -> float:
+def node_link(cluster: Cluster) -> float:
     """Bytes/s of one node to storage: its cards for that, else one of those for training."""
     node = cluster.node
     own = node.entry.number("storage_nics") * node.entry.number("storage_nic_rate") if node.entry else 0.0

@@ -5,16 +5,40 @@ None of it changes a step. Times in seconds, money in USD.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from simcluster.errors import InputError
-from simcluster.hardware.found import Found
-from simcluster.resolve.trail import Trail
 from simcluster.shapes import Assumption
 
-Value = TypeVar("Value")
+
+@dataclass(frozen=True, slots=True)
+class StorageTerms:
+    """Storage that all nodes share.
+
+    rented_bytes   capacity to rent for what the job keeps
+    raw_bytes      of all drives
+    write_bytes_per_s, read_bytes_per_s   all nodes together
+    power_w
+    """
+
+    rented_bytes: float
+    raw_bytes: float
+    write_bytes_per_s: float
+    read_bytes_per_s: float
+    power_w: float
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """How unsure a value is.
+
+    row     what it was read from: two prices of one row are wrong together
+    sigma   standard deviation of ln value
+    """
+
+    row: str
+    sigma: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +46,18 @@ class RunTerms:
     """How a job is run.
 
     failures_per_s     interruptions of the job by cause [1/s]
+    rates_of           whose rates they are: jobs with rates of one fleet are wrong together
     rate_sigma         standard deviation of ln of their rate
+    preemption_sigma   the same of pre-emptions
     spares             nodes that wait for others to fail
-    detect_s           from a failure to an allocation that is whole again
+    detect_s           from a failure to an allocation that is whole again, mean over all causes
+    spot_wait_s        part of that after a pre-emption: until other machines are had, which is not paid
     restart_s          from there to the first useful step, loading included
     checkpoint_bytes   of the whole job, all that a restart needs
     asynchronous       steps wait only for the copy to host memory
     pause_s            of the steps around that copy
     interval_s         between checkpoints; None: the one that loses least
-    write_bytes_per_s, read_bytes_per_s   of the storage system, all nodes together
+    storage            where they go
     node_bytes_per_s   of one node's link to storage
     copy_bytes_per_s, serialise_bytes_per_s   of one GPU to host memory, and of its process into a file
     node_sigma, slow_nodes   spread of speed between nodes, and known slow ones (count, factor)
@@ -38,16 +65,18 @@ class RunTerms:
     """
 
     failures_per_s: Mapping[str, float]
+    rates_of: str
     rate_sigma: float
+    preemption_sigma: float
     spares: int
     detect_s: float
+    spot_wait_s: float
     restart_s: float
     checkpoint_bytes: float
     asynchronous: bool
     pause_s: float
     interval_s: float | None
-    write_bytes_per_s: float
-    read_bytes_per_s: float
+    storage: StorageTerms
     node_bytes_per_s: float
     copy_bytes_per_s: float
     serialise_bytes_per_s: float
@@ -83,7 +112,8 @@ class PowerTerms:
 class OwnTerms:
     """A cluster that is bought; prices of all of it in USD, shares as fractions.
 
-    doubt    standard deviation of ln price by what the price is of
+    residual   share of all capital that the resale brings at the horizon; `early_residual` that of year-old machines
+    doubts     of fields that nobody stated
     """
 
     nodes_usd: float
@@ -91,6 +121,7 @@ class OwnTerms:
     storage_usd: float
     misc: float
     residual: float
+    early_residual: float
     wacc: float
     support: float
     insurance: float
@@ -98,19 +129,24 @@ class OwnTerms:
     lead_time_s: float
     electricity_usd_per_j: float
     colocation_usd_per_w_s: float
-    doubt: Mapping[str, float]
+    doubts: Mapping[str, Doubt]
 
 
 @dataclass(frozen=True, slots=True)
 class RentTerms:
-    """A cluster that is rented: term, and price of a GPU in USD per second.
+    """A cluster that is rented: term, prices in USD per second, support as a share of the rent.
 
-    doubt    standard deviation of ln price
+    paid_nodes   nodes with spares over those that work
+    doubts       of fields that nobody stated
     """
 
     term: str
     usd_per_gpu_s: float
-    doubt: float
+    paid_nodes: float
+    storage_usd_per_s: float
+    egress_usd_per_s: float
+    support: float
+    doubts: Mapping[str, Doubt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,35 +168,3 @@ class Means:
     values: Mapping[str, tuple[Any, str]]
     assumptions: tuple[Assumption, ...]
     unmodelled: tuple[str, ...] = ()
-
-
-def settled(trail: Trail, path: str, stated: float | None, look_up: Callable[[], Found]) -> float:
-    """A stated value, else the one that the catalogue has, noted as an assumption with its reason.
-
-    What the catalogue lacks is noted at the path, and the value is 0 until the trail stops.
-    """
-    if stated is not None:
-        return stated
-    found = noted(trail, path, look_up)
-    if found is None:
-        return 0.0
-    trail.assume(path, found.value, reason(found))
-    return found.value
-
-
-def noted(trail: Trail, path: str, look_up: Callable[[], Value]) -> Value | None:
-    """What a look-up gives, or None with its problems noted at a path."""
-    try:
-        return look_up()
-    except InputError as error:
-        for problem in error.problems:
-            if problem.mark is not None:
-                trail.problems.append(problem)
-            else:
-                trail.problem(path, problem.message, problem.advice)
-        return None
-
-
-def reason(found: Found) -> str:
-    """Why a value, and whether it is only an estimate."""
-    return f"{found.why} (estimate)" if found.kind == "estimate" and "estimate" not in found.why else found.why

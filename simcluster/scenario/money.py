@@ -22,7 +22,6 @@ from simcluster.scenario.fields import (
     UsdPerWattSecond,
 )
 
-TERMS = ("on-demand", "1y", "3y", "spot")
 Term = Literal["on-demand", "1y", "3y", "spot"]
 
 
@@ -88,10 +87,18 @@ class Own(Part):
 
 
 class Rent(Part):
-    """Rented from a cloud."""
+    """Rented from a cloud; absent fields are assumed and listed.
+
+    storage   of the whole file system
+    egress    of data that leave
+    support   share of the rent of GPUs
+    """
 
     term: Term = "on-demand"
     price: Annotated[Literal["list"] | RentPrice, BeforeValidator(_rent)] = "list"
+    storage: UsdPerSecond | None = None
+    egress: UsdPerSecond | None = None
+    support: Fraction | None = None
 
 
 class Acquire(Part):

@@ -11,8 +11,8 @@ from typing import Any
 from simcluster.errors import InputError, Problem, UsageError
 from simcluster.scenario import tree as trees
 from simcluster.scenario.loading import TEXT_KEYS, Loaded, Stack, finish, split, what_if_problems
-from simcluster.scenario.money import TERMS
 from simcluster.scenario.tree import Node, Origin
+from simcluster.shapes import TERM_MONTHS
 from simcluster.yamlmarks import Document, read, read_text
 
 
@@ -144,10 +144,10 @@ def parse_candidate(text: str) -> dict[str, Any]:
         change["cluster"]["fabric"] = fabric
     if term == "own":
         change["acquire"] = {"own": {}}
-    elif term in TERMS:
+    elif term in TERM_MONTHS:
         change["acquire"] = {"rent": {"term": term}}
     elif term:
-        raise UsageError(f"candidate {text!r}: {term!r} is not own, {', '.join(TERMS)}")
+        raise UsageError(f"candidate {text!r}: {term!r} is not own, {', '.join(TERM_MONTHS)}")
     return change
 
 

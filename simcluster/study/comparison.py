@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from simcluster.analysis.uncertainty import Difference, difference
@@ -13,7 +13,7 @@ from simcluster.resolve import Resolved
 from simcluster.scenario import Loaded
 from simcluster.study.layouts import settled, with_layout
 from simcluster.study.verdict import Verdict, verdict
-from simcluster.units import DAY_S, format_percent
+from simcluster.units import DAY_S, format_percent, format_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +59,21 @@ def compare(
     if same_layout:
         layout = settled(named[0][1], store).resolved.layout
         named = [(name, with_layout(loaded, layout)) for name, loaded in named]
-    evaluations = _evaluate_all(named, store)
+    evaluations = _evaluate_all(named, store, seed)
     baseline = evaluations[0][1]
     candidates = tuple(Candidate(name, one, _delta(baseline, one, seed)) for name, one in evaluations)
     notes = [f"all have the layout of {candidates[0].name}"] if same_layout else []
     return Comparison(candidates, verdict(candidates), (*notes, *_notes(candidates)))
 
 
-def _evaluate_all(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue) -> list[tuple[str, Evaluation]]:
+def _evaluate_all(named: Sequence[tuple[str, Loaded]], catalogue: Catalogue, seed: int) -> list[tuple[str, Evaluation]]:
     """Evaluations in order; the problems of all candidates are raised together."""
     evaluations: list[tuple[str, Evaluation]] = []
     problems: list[Problem] = []
     files = [loaded.file for _, loaded in named]
     for name, loaded in named:
         try:
-            evaluations.append((name, settled(loaded, catalogue)))
+            evaluations.append((name, settled(loaded, catalogue, seed=seed)))
         except InputError as error:
             shared = files.count(loaded.file) > 1  # then the place alone does not tell whose problem it is
             problems += [replace(one, message=f"{name}: {one.message}") if shared else one for one in error.problems]
@@ -100,7 +100,8 @@ def _delta(baseline: Evaluation, other: Evaluation, seed: int) -> dict[str, Diff
     }
     walls = (baseline.run.wall_s, other.run.wall_s)
     if walls[0] is not None and walls[1] is not None:
-        found["wall_days"] = difference(walls[0] / DAY_S, terms[0], walls[1] / DAY_S, terms[1], seed)
+        of_run = (baseline.run_error_terms, other.run_error_terms)
+        found["wall_days"] = difference(walls[0] / DAY_S, of_run[0], walls[1] / DAY_S, of_run[1], seed)
     if baseline.cost is not None and other.cost is not None:
         usd = (baseline.cost.usd_per_million_tokens, other.cost.usd_per_million_tokens)
         of_token = (baseline.token_error_terms, other.token_error_terms)
@@ -121,7 +122,19 @@ def _notes(candidates: Sequence[Candidate]) -> tuple[str, ...]:
             notes.append(f"{candidate.name} has another global batch: compared per token")
         if other.cluster.gpus != first.cluster.gpus:
             notes.append(_unlike_sizes(candidate, candidates[0]))
-    return tuple(notes)
+    return (*notes, *_outlived(candidates))
+
+
+def _outlived(candidates: Sequence[Candidate]) -> Iterator[str]:
+    """Runs that are longer than machines are usually kept: the cost of a month goes on."""
+    for one in candidates:
+        wall_s, kept_s = one.evaluation.run.wall_s, one.evaluation.means.horizon_s
+        cost = one.evaluation.cost
+        if cost is None or not cost.pays_idle_hours or not one.evaluation.memory.fits:
+            continue
+        if wall_s is not None and wall_s > kept_s:
+            times = f"{format_seconds(wall_s)} of running, machines are kept for {format_seconds(kept_s)}"
+            yield f"{one.name}: {times}: they are taken to be got again at the same cost"
 
 
 def _unlike_sizes(candidate: Candidate, baseline: Candidate) -> str:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simcluster.evaluation import CostResult, Evaluation
 from simcluster.resolve.terms import RentTerms
 from simcluster.study.judging import ALIKE, CLEAR, Verdict, gain_band, lever, measure
 from simcluster.study.speed import nothing_fits
-from simcluster.units import HOUR_S, format_count, format_percent, format_power, format_seconds, format_usd
+from simcluster.units import (
+    HOUR_S,
+    format_bytes,
+    format_count,
+    format_percent,
+    format_power,
+    format_seconds,
+    format_usd,
+)
 
 if TYPE_CHECKING:
     from simcluster.study.comparison import Candidate
 
 _SOONER = 0.1  # part of the time to the end from which being done sooner is worth a word
 _LESS = 0.005  # relative cost below which two costs of a lone run are the same
-_PAID_IDLE = ("own", "1y", "3y")  # ways to get machines that cost as much when they stand still
 
 
 def by_cost(candidates: Sequence[Candidate]) -> Verdict:
@@ -30,12 +38,16 @@ def by_cost(candidates: Sequence[Candidate]) -> Verdict:
     if len(ranked) == 1:
         others = ", ".join(one.name for one in candidates if one is not best)
         sentence = f"Take {best.name}: {_bill(best)}; {others} {_verb(len(candidates) - 1)} not fit in memory."
-        return Verdict(best.name, sentence, "; ".join(_terms(best)), (), (), lever(best.evaluation))
-    return _between(best, _rival(best, ranked[1:]), ranked)
+        flips = tuple(_cheaper_but_too_large(best, candidates))
+        return Verdict(best.name, sentence, "; ".join(_terms(best)), flips, (), lever(best.evaluation))
+    found = _between(best, _rival(best, ranked[1:]), ranked)
+    return replace(found, flips_if=(*found.flips_if, *_cheaper_but_too_large(best, candidates)))
 
 
 def _rival(best: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Whom the best is least sure to beat; where it beats all, the next cheapest."""
+    """Whom to name: one that costs the same, else whom the best is least sure to beat, else the next cheapest."""
+    if _token_usd(others[0]) / _token_usd(best) - 1 < ALIKE:
+        return others[0]
 
     def sure(one: Candidate) -> float:
         ratio = _token_usd(one) / _token_usd(best)
@@ -43,6 +55,17 @@ def _rival(best: Candidate, others: Sequence[Candidate]) -> Candidate:
 
     unsure = [one for one in others if sure(one) < CLEAR]
     return min(unsure, key=sure) if unsure else others[0]
+
+
+def _cheaper_but_too_large(best: Candidate, candidates: Sequence[Candidate]) -> Iterator[str]:
+    """What the cheapest candidate that does not fit in memory would cost, if that is less."""
+    too_large = [one for one in candidates if not one.evaluation.memory.fits and _token_usd(one) < _token_usd(best)]
+    if too_large:
+        least = min(too_large, key=_token_usd)
+        report = least.evaluation.memory
+        over = format_bytes(float(report.peak_bytes) - float(report.capacity_bytes), binary=True)
+        less = format_percent(1 - _token_usd(least) / _token_usd(best))
+        yield f"{least.name}, {over} over the memory, is made to fit: a token would cost up to {less} less"
 
 
 def _verb(count: int) -> str:
@@ -74,7 +97,7 @@ def _between(best: Candidate, rival: Candidate, ranked: Sequence[Candidate]) -> 
 def _condition(best: Candidate) -> str:
     """What the cost of a machine that is paid when it stands still supposes."""
     cost = _cost(best)
-    if cost.acquire not in _PAID_IDLE:
+    if not cost.pays_idle_hours:
         return ""
     years = format_seconds(best.evaluation.means.horizon_s)
     holds = f"This supposes work for the machines in {format_percent(cost.hours)} of the hours of {years}"
@@ -118,10 +141,20 @@ def _terms(one: Candidate) -> Iterator[str]:
     cost, power = _cost(one), one.evaluation.power
     if cost.capital_usd:
         wait = format_seconds(cost.starts_after_s)
-        yield f"it takes {format_usd(cost.capital_usd)} of capital and starts {wait} after the order"
+        yield f"it takes {format_usd(cost.capital_usd)} of capital and starts {wait} after the order{_bridged(one)}"
     if cost.commitment_usd:
         yield f"it binds for {format_usd(cost.commitment_usd)} ({cost.acquire})"
     yield f"it draws {format_power(power.facility_average_w)} at the meter, {power.energy_per_token_j:.3g} J a token"
+
+
+def _bridged(one: Candidate) -> str:
+    """What work costs that does not wait for the machines; a run that is done by then needs none of them."""
+    cost, wall_s = _cost(one), one.evaluation.run.wall_s
+    if cost.break_even is None or not cost.break_even.bridge_rent_usd:
+        return ""
+    if wall_s is not None and wall_s < cost.starts_after_s:
+        return ""
+    return f" (renting the same GPUs until then takes {format_usd(cost.break_even.bridge_rent_usd)} more)"
 
 
 def _sooner(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
@@ -147,10 +180,20 @@ def _flips(best: Candidate, rival: Candidate, ranked: Sequence[Candidate], ratio
         return
     terms = rival.evaluation.means.acquire
     if isinstance(terms, RentTerms):
-        now = terms.usd_per_gpu_s * HOUR_S
-        yield f"{rival.name} is had for less than {now / ratio:.2f} USD a GPU-hour (here {now:.2f})"
+        now, limit = terms.usd_per_gpu_s * HOUR_S, _equal_rent(rival, ratio)
+        if limit > 0:
+            yield f"{rival.name} is had for less than {limit:.2f} USD a GPU-hour (here {now:.2f})"
     else:
         yield f"{rival.name} costs {format_percent(1 - 1 / ratio)} less than here, all in all"
+
+
+def _equal_rent(rival: Candidate, ratio: float) -> float:
+    """Rent of a GPU-hour at which the rival costs the same: storage and egress stay as they are."""
+    monthly, terms = _cost(rival).monthly_usd, rival.evaluation.means.acquire
+    assert isinstance(terms, RentTerms)
+    machines = monthly["rental"] + monthly["support"]
+    rest = sum(monthly.values()) - machines
+    return terms.usd_per_gpu_s * HOUR_S * ((machines + rest) / ratio - rest) / machines if machines else 0.0
 
 
 def _if_alone(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
@@ -175,8 +218,8 @@ def _if_alone(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
 def _if_idle(best: Candidate, ranked: Sequence[Candidate]) -> Iterator[str]:
     """Machines that are paid when they stand still, against some that are not."""
     cost = _cost(best)
-    by_use = [one for one in ranked if _cost(one).acquire not in _PAID_IDLE]
-    if cost.acquire not in _PAID_IDLE or not by_use:
+    by_use = [one for one in ranked if not _cost(one).pays_idle_hours]
+    if not cost.pays_idle_hours or not by_use:
         return
     rival = min(by_use, key=_token_usd)
     least = cost.hours * _token_usd(best) / _token_usd(rival)
@@ -188,7 +231,7 @@ def _better_lever(best: Candidate) -> str:
     """Idle hours if they cost more than the largest loss of a step, else that loss."""
     cost, evaluation = _cost(best), best.evaluation
     losses = evaluation.waterfall.seconds[:-1]
-    if cost.acquire in _PAID_IDLE and 1 - cost.hours > max(losses) / evaluation.step.time_s:
+    if cost.pays_idle_hours and 1 - cost.hours > max(losses) / evaluation.step.time_s:
         return (
             f"the machines stand still {format_percent(1 - cost.hours)} of the hours, and are paid: more jobs on them"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from simcluster.hardware.catalogue import Catalogue
 from simcluster.scenario import Loaded, LoadedStudy, load_study
 from simcluster.study.comparison import Comparison
 from simcluster.study.comparison import compare as compare_named
+from simcluster.study.naming import unique
 
 
 def compare(*designs: Any, catalogue: Catalogue | None = None, seed: int = 0) -> Comparison:
@@ -31,12 +31,7 @@ def compare(*designs: Any, catalogue: Catalogue | None = None, seed: int = 0) ->
     found = [pair for design in designs for pair in _named(design)]
     if len(found) < 2:
         raise UsageError(f"compare needs two designs or more, got {len(found)}")
-    seen: Counter[str] = Counter()
-    named = []
-    for name, loaded in found:
-        seen[name] += 1
-        named.append((f"{name} ({seen[name]})" if seen[name] > 1 else name, loaded))
-    return compare_named(named, catalogue, seed)
+    return compare_named(unique(found), catalogue, seed)
 
 
 def _named(design: Any) -> Iterator[tuple[str, Loaded]]:

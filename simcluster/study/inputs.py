@@ -18,9 +18,9 @@ from simcluster.scenario import (
     load,
     load_study,
 )
+from simcluster.study.naming import Named, unique
 
 _FORM = "give scenario files, a study with candidates, or machines like 32xdgx-b200:own"
-Named = list[tuple[str, Loaded]]
 
 
 def load_candidates(
@@ -54,7 +54,7 @@ def load_candidates(
     candidates = [one for word in words for one in found[word]]
     if len(candidates) < 2:
         raise UsageError(f"compare needs two candidates or more, got {len(candidates)}; {_FORM}")
-    return _unique(candidates)
+    return unique(candidates)
 
 
 def load_one(
@@ -139,12 +139,3 @@ def _base(job: Mapping[str, Any], found: Mapping[str, Named], machines: Sequence
         which = ", ".join(machines)
         raise UsageError(f"{which}: on which job? Give --model (and --tokens), or one scenario file beside them")
     return jobs[0]
-
-
-def _unique(found: Named) -> Named:
-    seen: dict[str, int] = {}
-    named = []
-    for name, loaded in found:
-        seen[name] = seen.get(name, 0) + 1
-        named.append((f"{name} ({seen[name]})" if seen[name] > 1 else name, loaded))
-    return named

@@ -85,11 +85,13 @@ def measure(own: Sequence[ErrorTerm], others: Sequence[ErrorTerm]) -> tuple[str,
         return ()
     kind, _, where = evidence.partition(":")
     what = {
+        "failures": f"how often such machines fail (here rates of {where})",
+        "preemptions": "how often spot machines of this kind are taken away",
         "gemm": f"GEMM microbenchmarks on {where}",
         "attention": f"attention microbenchmarks on {where}",
         "memory": f"a stream benchmark on {where}",
         "collectives": f"nccl-tests on {where}",
-        "price": f"quotes ({where.replace(':', ' of ')})",
+        "price": f"quotes ({where})",
     }
     return (what.get(kind, "step times of a short run of each"),)
 

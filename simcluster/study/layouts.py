@@ -14,13 +14,16 @@ from simcluster.scenario import Loaded, Origin, apply_changes
 from simcluster.shapes import Assumption
 
 
-def settled(loaded: Loaded, catalogue: Catalogue, engine: Engine = "max-plus") -> Evaluation:
-    """Evaluation of a scenario, with the planner's layout where it states none; InputError as both raise it."""
+def settled(loaded: Loaded, catalogue: Catalogue, engine: Engine = "max-plus", seed: int = 0) -> Evaluation:
+    """Evaluation of a scenario, with the planner's layout where it states none; InputError as both raise it.
+
+    engine, seed   as in `evaluate`
+    """
     if needs_plan(loaded):
-        found = replace(_planned(plan_layout(loaded, catalogue)), engine=engine)
+        found = replace(_planned(plan_layout(loaded, catalogue)), engine=engine, seed=seed)
     else:
-        found = evaluate(loaded, catalogue, engine)
-    found.means  # noqa: B018 - so that unknown names and missing prices are told here, with those of other candidates
+        found = evaluate(loaded, catalogue, engine, seed)
+    found.cost  # noqa: B018 - so that unknown names and missing prices are told here, with those of other candidates
     return found
 
 

@@ -1,6 +1,5 @@
 """What each term pays for."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,15 +35,6 @@ def test_a_short_need_still_owes_the_term(b200_rent):
     assert cost.per_gpu_hour.provisioned_usd == pytest.approx(8.0)
 
 
-def test_spot_price_with_pre_emptions():
-    """1.25 USD with a pre-emption every 24, 6, 2, 1 h: checkpoints of 2 min, restarts of 8 min (renewal formula)."""
-    from simcluster.economics.rent import RentInputs
-
-    goodput = np.array([1.25 / 1.3256, 1.25 / 1.4228, 1.25 / 1.6130, 1.25 / 1.8706])
-    rent = RentInputs(usd_per_gpu_hour=1.25, gpus=8, hours=1.0, horizon_s=MONTH_S, term="spot", spot_goodput=goodput)
-    assert rent_cost(rent).per_gpu_hour.used_usd == pytest.approx([1.3256, 1.4228, 1.6130, 1.8706])
-
-
 @given(st.floats(0.05, 1.0), st.floats(0.05, 1.0))
 def test_use_matters_only_to_who_pays_for_all_hours(b200_rent, one, two):
     low, high = sorted((one, two))
@@ -68,5 +58,3 @@ def test_all_that_is_wrong_is_told(b200_rent):
         rent_cost(b200_rent(-1.0, "2y", hours=0.0), goodput=0.0)
     named = {problem.message.split(":")[0] for problem in caught.value.problems}
     assert named == {"usd_per_gpu_hour", "hours", "goodput", "term"}
-    with pytest.raises(InputError, match="spot_goodput"):
-        rent_cost(b200_rent(1.0, spot_goodput=0.9))

@@ -18,6 +18,8 @@ CASES = {
     "one-stage": {"parallelism": {"tp": 2, "pp": 1}},
     "pipeline": {"parallelism": {"tp": 2, "pp": 4}},
     "interleaved": {"parallelism": {"tp": 4, "pp": 2, "virtual_stages": 4}},
+    "zb-h1": {"parallelism": {"tp": 2, "pp": 4, "schedule": "zb-h1"}},
+    "breadth-first": {"parallelism": {"tp": 4, "pp": 2, "virtual_stages": 4, "order": "breadth-first"}},
     "no-scatter": {"parallelism": {"tp": 2, "pp": 2, "sequence_parallel": False}},
     "wide": {"parallelism": {"tp": 1, "pp": 2, "sequence_parallel": None}, "sharding": {"strategy": "none"}},
     "fsdp": {

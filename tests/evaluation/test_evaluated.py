@@ -180,7 +180,10 @@ def test_what_does_not_fit_is_an_answer(run):
         ({"training": {"parallelism": {"tp": 2, "pp": 3}}}, "does not divide the 16 GPUs"),
         ({"training": {"parallelism": {"tp": 2, "dp": 2}}}, "16 GPUs"),
         ({"training": {"global_batch": 63}}, "63 sequences over dp 4"),
-        ({"training": {"parallelism": {"schedule": "dualpipe"}}}, "schedule dualpipe is not simulated yet"),
+        (
+            {"training": {"parallelism": {"schedule": "zb-h1"}, "sharding": {"strategy": "fsdp"}}},
+            "fsdp with schedule zb-h1 is not simulated yet",
+        ),
         ({"training": {"precision": "fp32"}}, "precision fp32 is not simulated yet"),
         ({"training": {"sharding": {"offload": "cpu"}}}, "offload is not simulated yet"),
         ({"training": {"parallelism": {"ep": 2}}}, "has no experts"),

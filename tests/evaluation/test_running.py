@@ -51,8 +51,8 @@ def test_more_failures_never_take_fewer_days(run, one, other, spares, term):
 
 
 def test_days_fall_with_the_rate_only_where_spares_are_added(run):
-    """Spares that nobody stated are as many as 19 of 20 failures need: another one ends waits for repairs."""
-    runs = [run(job(10 ** (exponent / 10), term="own")) for exponent in range(-40, -10)]
+    """Spares that nobody stated are as many as pay: another one ends waits for repairs."""
+    runs = [run(job(10 ** (exponent / 10), term="own")) for exponent in range(-40, -2)]
     fell = [(before, after) for before, after in pairwise(runs) if after.run.wall_s < before.run.wall_s * (1 - 1e-9)]
     assert fell
     assert all(after.means.run.spares > before.means.run.spares for before, after in fell)
@@ -109,14 +109,15 @@ def test_no_stated_interval_loses_less_than_the_chosen_one(run, rate, minutes):
 
 
 def test_a_synchronous_save_is_as_slow_as_its_slowest_link(run):
-    """Storage takes 6.25 GB/s; an asynchronous one blocks for a copy and five seconds."""
+    """Storage takes 6.25 GB/s; an asynchronous one blocks for five seconds, a copy within them."""
     storage = {"storage": {"system": {"drives": 24, "drive": "nvme-8tb", "nic": "100 Gbit/s", "replicas": 2}}}
     evaluation = run(job(0.01, 1, checkpoint={"mode": "sync"}, **storage))
     state = evaluation.means.run.checkpoint_bytes
     assert save_time(evaluation.resolved, evaluation.means.run).blocking_s == pytest.approx(state / 6.25e9 + 1)
     behind = run(job(0.01, 1, checkpoint={"mode": "async"}, **storage))
     save = save_time(behind.resolved, behind.means.run)
-    assert save.blocking_s == pytest.approx(5 + state / 16 / behind.means.run.copy_bytes_per_s)
+    assert state / 16 / behind.means.run.copy_bytes_per_s < 5
+    assert save.blocking_s == pytest.approx(5)
     assert save.flush_s == pytest.approx(state / 6.25e9 + 1)
 
 

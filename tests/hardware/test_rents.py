@@ -7,7 +7,8 @@ import pytest
 from simcluster.errors import InputError
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.hardware.found import Found
-from simcluster.hardware.rents import RENT_TERMS, rent_price
+from simcluster.hardware.rents import rent_price
+from simcluster.shapes import TERM_MONTHS
 
 OWN_CLOUD = """
 id: market
@@ -71,14 +72,14 @@ def test_market(catalogue: Catalogue, name: str, term: str, usd_per_h: float, wo
 def test_longer_terms_of_the_market_are_never_dearer(catalogue: Catalogue) -> None:
     for gpu in ("a100-80gb-sxm", "h100-80gb-sxm", "h200-141gb-sxm", "b200-sxm", "b300-sxm", "gb200"):
         name = next(e.id for e in catalogue.entries("nodes") if e.text("gpu") == gpu and not e.text("provider"))
-        demand, one, three, spot = (rent(catalogue, name, term).value for term in RENT_TERMS)
+        demand, one, three, spot = (rent(catalogue, name, term).value for term in TERM_MONTHS)
         assert three <= one <= demand
         assert spot <= demand
 
 
 def test_every_rented_node_has_a_price_or_an_error_with_its_file(catalogue: Catalogue) -> None:
     for entry in catalogue.entries("nodes"):
-        for term in RENT_TERMS:
+        for term in TERM_MONTHS:
             said = ""
             try:
                 usd_per_h = rent(catalogue, entry.id, term).value * 3600

@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from simcluster.errors import InputError
 from simcluster.hardware.catalogue import Catalogue
-from simcluster.hardware.storage import storage_capacity, storage_power_w, storage_rates, written_storage_rates
+from simcluster.hardware.storage import (
+    managed_price,
+    managed_rates,
+    needed_capacity,
+    storage_power_w,
+    storage_rates,
+    usual_capacity,
+    written_capacity_bytes,
+    written_storage_rates,
+)
 
 CATALOGUE = Catalogue.load()
 
@@ -24,7 +33,7 @@ CATALOGUE = Catalogue.load()
     ],
 )
 def test_rates(system: str | None, nodes: int, read: float, write: float) -> None:
-    rates = storage_rates(CATALOGUE, system, nodes)
+    rates = storage_rates(CATALOGUE, system, nodes, 1e15)
     assert (rates.read.value, rates.write.value) == (pytest.approx(read), pytest.approx(write))
 
 
@@ -33,16 +42,16 @@ def test_rate_that_grows_with_capacity() -> None:
 
 
 def test_no_write_rate_is_half_of_the_read_rate() -> None:
-    rates = storage_rates(CATALOGUE, "object-s3-connection", 4)
+    rates = storage_rates(CATALOGUE, "object-s3-connection", 4, 1e15)
     assert rates.write.value == rates.read.value / 2
     assert rates.write.kind == "estimate"
 
 
 def test_errors() -> None:
     with pytest.raises(InputError, match="'nvme-8tb' is a drive, not a storage system"):
-        storage_rates(CATALOGUE, "nvme-8tb", 8)
+        storage_rates(CATALOGUE, "nvme-8tb", 8, 1e15)
     with pytest.raises(InputError, match="no storage 'wekka-8-node'; did you mean weka-8-node"):
-        storage_rates(CATALOGUE, "wekka-8-node", 8)
+        storage_rates(CATALOGUE, "wekka-8-node", 8, 1e15)
     with pytest.raises(InputError, match="not a drive"):
         written_storage_rates(CATALOGUE, 4, "weka-8-node", 1e9)
 
@@ -54,11 +63,21 @@ def test_written_out_system(drives: int, nic: float, replicas: int) -> None:
     assert rates.write.value == pytest.approx(min(drives * 4e9, nic) / replicas)
 
 
-def test_capacity_is_the_larger_need() -> None:
-    assert storage_capacity(CATALOGUE, 256).value == pytest.approx(1.024e15)
-    large = storage_capacity(CATALOGUE, 8, checkpoint_bytes=5.7e12, kept=3, dataset_bytes=60e12)
+def test_capacities() -> None:
+    assert usual_capacity(CATALOGUE, 256).value == pytest.approx(1.024e15)
+    large = needed_capacity(CATALOGUE, checkpoint_bytes=5.7e12, kept=3, dataset_bytes=60e12)
     assert large.value == pytest.approx((3 * 5.7e12 + 60e12) / 0.8)
     assert large.kind == "derived"
+
+
+def test_a_managed_file_system_grows_and_costs_with_its_size() -> None:
+    """600 USD a TB and month of 730.5 h at 1 GB/s for each TiB."""
+    assert managed_rates(CATALOGUE, 3 * 2.0**40).read.value == pytest.approx(3e9)
+    assert managed_price(CATALOGUE, 5e12).value * 3600 * 730.5 == pytest.approx(3000)
+
+
+def test_a_written_out_system_has_its_drives() -> None:
+    assert written_capacity_bytes(CATALOGUE, 24, "nvme-8tb") == pytest.approx(24 * 7.68e12)
 
 
 def test_power() -> None:

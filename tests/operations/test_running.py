@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from simcluster.errors import InputError
 from simcluster.operations.checkpoint import SaveTime
 from simcluster.operations.renewal import best_interval_s, goodput
-from simcluster.operations.running import MONTH_S, Incidents, RunSetup, planned_course, run
+from simcluster.operations.running import Incidents, RunSetup, planned_course, run
 from simcluster.operations.spread import wall_draws
+from simcluster.units import MONTH_S
 
 DAY = 86400.0
 BASE = {
@@ -40,7 +42,7 @@ SETUPS = st.builds(
     step_s=st.floats(0.1, 60),
     failures_per_s=st.dictionaries(st.sampled_from("abc"), st.floats(0, 1e-4)),
     checkpoint=st.builds(SaveTime, st.floats(0, 300), st.floats(0, 600)),
-    interval_s=st.none() | st.floats(1, 1e4),
+    interval_s=st.none() | st.floats(600, 1e4),
     restart_s=st.floats(0, 3600),
     detect_s=st.floats(0, 1e5),
     startup_s=st.floats(0, 3600),
@@ -141,7 +143,7 @@ def test_the_interval_is_the_best_number_of_whole_steps():
     ("changes", "steps"),
     [
         ({"interval_s": 1003.0}, 197),  # at 5.1 s a step
-        ({"interval_s": 1.0}, 24),  # the flush of 120 s has to end before the next
+        ({"interval_s": 120.0}, 24),  # the flush of 120 s has to end before the next
         ({"interval_s": 1.0, "checkpoint": SaveTime(1.0)}, 1),
         ({"interval_s": 1e9, "work_s": 2 * DAY}, 34560),  # never more than the run has
         ({"checkpoint": SaveTime(0.0)}, 1),
@@ -153,6 +155,20 @@ def test_interval_in_steps(changes, steps):
     found = run(setup(**changes))
     assert found.interval_steps == steps
     assert found.interval_s == (None if steps is None else pytest.approx(steps * 5.1))
+
+
+def test_checkpoints_that_overtake_each_other_are_refused():
+    with pytest.raises(InputError, match=r"operations\.checkpoint\.interval: 60 s is less than the 120 s"):
+        run(setup(interval_s=60.0))
+
+
+@given(SETUPS)
+def test_more_failures_take_as_much_longer_as_the_share_says(given_setup):
+    found = run(given_setup)
+    more = {cause: 1.02 * rate for cause, rate in given_setup.failures_per_s.items()}
+    kept = replace(given_setup, interval_s=found.interval_s, failures_per_s=more)
+    slope = np.log(run(kept).wall_s / found.wall_s) / np.log(1.02)
+    assert found.rate_share == pytest.approx(slope, rel=0.05, abs=1e-6)
 
 
 def test_open_work_has_rates_but_no_end():

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simcluster.parallel.schedules import gpipe, interleaved, one_f_one_b, stage_orders
+from simcluster.parallel.schedules import (
+    breadth_first,
+    dualpipe,
+    gpipe,
+    interleaved,
+    one_f_one_b,
+    stage_orders,
+    zb_h1,
+    zb_h2,
+)
 from simcluster.parallel.schedules.order import peak_in_flight
 
 INTERLEAVED_STAGE_3 = (
@@ -46,3 +55,72 @@ def test_every_chunk_runs_once_forward_before_backward(schedule, pp, micro_batch
         assert len(set(seen)) == len(seen) == 2 * micro_batches * virtual_stages
         place = {op: index for index, op in enumerate(seen)}
         assert all(place[0, m, c] < place[1, m, c] for m in range(micro_batches) for c in range(virtual_stages))
+
+
+ZB_H1_STAGE_1 = "F0 F1 F2 B0 F3 B1 W0 F4 B2 W1 F5 B3 W2 F6 B4 W3 F7 B5 W4 B6 W5 B7 W6 W7"
+
+
+def test_zero_bubble_strings():
+    """Regression strings for 4 stages and 8 micro-batches (Qi et al. 2024)."""
+    assert zb_h1.order(4, 8, 1).text() == ZB_H1_STAGE_1
+    letters = ["".join(word[0] for word in order.text().split()) for order in zb_h2.orders(4, 8)]
+    assert (letters[0], letters[3]) == ("FFFFFFFBWBFBWBWBWBWBWWBW", "FBFBFBFBFBFBFBWFBWWWWWWW")
+
+
+def test_a_later_stage_of_1f1b():
+    assert one_f_one_b.order(4, 8, 2).text() == "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 B7"
+
+
+def _dualpipe_by_phases(pp, m, stage):
+    """The eight phases as they are written down, for one device; numbers are counted by kind and direction."""
+    q, half = min(stage, pp - 1 - stage), pp // 2
+    middle, near = q == half - 1, int(stage >= half)
+    plan = ["F0"] * (2 * (half - q - 1)) + ["F0", "F1"] * (q + 1) + ["b1", "W", "F1"] * (half - q - 1)
+    for index in range(m // 2 - pp + q + 1):
+        plan += ["F0", "B1"] if middle and index == 0 else ["F0&B1"]
+        plan += ["F1&B0"]
+    plan += ["B1", "F1&B0"] * (half - q - 1)
+    drain = ["B1", "B0"] * (q + 1)
+    plan += drain[: q + 1] + [word.lower() for word in drain[q + 1 :]]
+    plan += ["W", "b0"] * (half - q - 1) + ["W"] * (q + 1)
+    counts, waiting = {}, []
+
+    def one(word):
+        if word == "W":
+            return f"W{waiting.pop(0)}"
+        kind, direction = word[0].upper(), int(word[1]) ^ near
+        number = counts.get((kind, direction), 0)
+        counts[kind, direction] = number + 1
+        micro = direction * (m // 2) + number
+        if word[0] == "b":
+            waiting.append(micro)
+        return f"{kind}{micro}"
+
+    return " ".join("&".join(one(part) for part in word.split("&")) for word in plan)
+
+
+@pytest.mark.parametrize(("pp", "m"), [(2, 4), (4, 8), (4, 12), (8, 16), (8, 20)])
+def test_dualpipe_follows_the_published_phases(pp, m):
+    for stage in range(pp):
+        assert dualpipe.order(pp, m, stage).text() == _dualpipe_by_phases(pp, m, stage)
+
+
+@given(st.integers(1, 6), st.integers(0, 5))
+def test_dualpipe_keeps_one_set_more_than_stages(half, more):
+    pp = 2 * half
+    m = 2 * pp + 2 * more
+    assert [peak_in_flight(dualpipe.order(pp, m, stage)) for stage in range(pp)] == [pp + 1] * pp
+
+
+@given(st.integers(1, 8), st.integers(1, 20))
+def test_zero_bubble_peaks(pp, m):
+    """ZB-H1 holds no more than the first stage of 1F1B, ZB-H2 no more than 2 p - 1."""
+    for stage in range(pp):
+        assert peak_in_flight(zb_h1.order(pp, m, stage)) <= min(m, pp)
+    assert max(peak_in_flight(zb_h1.order(pp, m, stage)) for stage in range(pp)) == min(m, pp)
+    assert max(peak_in_flight(order) for order in zb_h2.orders(pp, m)) == min(m, 2 * pp - 1)
+
+
+@given(st.integers(1, 9), st.integers(1, 4))
+def test_breadth_first_keeps_all(m, v):
+    assert peak_in_flight(breadth_first.order(m, v)) == m * v

@@ -10,7 +10,7 @@ import pytest
 
 from simcluster.engine.step import BlockStore, solve_step
 from simcluster.evaluation import Evaluation
-from simcluster.planner.job import Job, settle_job
+from simcluster.planner.job import Job, plainly, settle_job
 from simcluster.planner.search import Candidates, resolved_layout
 from simcluster.planner.space import Space, space_of
 from simcluster.scenario import load_mapping
@@ -67,6 +67,7 @@ def whole(catalogue):
 
     def of(loaded) -> Everything:
         job = settle_job(loaded, catalogue)
+        job = plainly(job) if job.small else job
         space = space_of(job)
         choices = itertools.product(range(len(space.points)), range(len(job.recomputes)), range(len(job.strategies)))
         table = np.array([choice for choice in choices if space.allowed[choice[0], choice[2]]], dtype=np.int64)

@@ -59,9 +59,13 @@ def test_counts_add_up(open_layout, models, catalogue):
         assert counts.fitting >= counts.bounded >= counts.simulated > 0
 
 
-def test_what_was_not_simulated_cannot_win(open_layout, models, catalogue):
-    plan = plan_layout(open_layout(models["experts"], nodes=4), catalogue)
-    assert 0 < plan.counts.best_remaining_tokens_per_s < plan.evaluation.step.tokens_per_s
+def test_a_small_model_whose_batch_is_less_than_its_gpus_is_cut(open_layout, models, catalogue):
+    """Four sequences for eight GPUs: no data parallelism alone can take them."""
+    plan = plan_layout(open_layout(models["dense"], nodes=1, global_batch=4), catalogue)
+    layout = plan.evaluation.resolved.layout
+    assert plan.evaluation.memory.fits
+    assert layout.dp <= 4
+    assert layout.tp * layout.pp * layout.cp >= 2
 
 
 def test_the_plan_is_what_evaluating_its_scenario_gives(open_layout, models, catalogue):

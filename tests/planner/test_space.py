@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simcluster.errors import InputError
-from simcluster.planner.job import settle_job
+from simcluster.planner.job import plainly, settle_job
 from simcluster.planner.space import space_of
 from simcluster.resolve import resolve
 from simcluster.scenario import Origin
@@ -63,12 +63,15 @@ def test_a_long_sequence_may_be_cut(catalogue, open_layout, models):
 
 
 def test_a_small_model_on_one_node_is_only_replicated(catalogue, open_layout, models):
-    points = space_of(settle_job(open_layout(models["dense"], nodes=1), catalogue)).points
+    job = settle_job(open_layout(models["dense"], nodes=1), catalogue)
+    assert job.small
+    points = space_of(plainly(job)).points
     for axis in (points.tp, points.pp, points.cp, points.ep):
         assert set(axis.tolist()) == {1}
     assert len(np.unique(points.micro_batch)) > 1
-    large = space_of(settle_job(open_layout(models["dense"] | {"layers": 40}, nodes=1), catalogue)).points
-    assert large.tp.max() == 8
+    large = settle_job(open_layout(models["dense"] | {"layers": 40}, nodes=1), catalogue)
+    assert not large.small
+    assert space_of(large).points.tp.max() == 8
 
 
 def test_a_huge_cluster_keeps_its_replicas_where_no_batch_is_stated(catalogue, open_layout, models):

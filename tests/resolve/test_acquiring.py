@@ -49,6 +49,7 @@ def test_all_that_is_stated_is_taken(means):
         storage_usd=50_000,
         misc=0.05,
         residual=0.12,
+        early_residual=pytest.approx(0.525 / 1.05),
         wacc=0.08,
         support=0.03,
         insurance=0.005,
@@ -56,10 +57,10 @@ def test_all_that_is_stated_is_taken(means):
         lead_time_s=6 * 7 * 86400,
         electricity_usd_per_j=pytest.approx(0.1 / 3.6e6),
         colocation_usd_per_w_s=pytest.approx(0.15 / MONTH_S),
-        doubt={"nodes": 0.0, "network": 0.0},
+        doubts={},
     )
     assert (found.power.pue, found.horizon_s, found.hours, found.run.spares) == (1.25, 4 * YEAR_S, 0.8, 1)
-    assert found.market == RentTerms("on-demand", pytest.approx(1.75 / HOUR_S), 0.0)
+    assert found.market == RentTerms("on-demand", pytest.approx(1.75 / HOUR_S), 1.0, 0.0, 0.0, 0.0, {})
 
 
 def test_nothing_that_is_stated_is_listed_as_assumed(means):
@@ -85,13 +86,14 @@ def test_what_is_not_stated_is_that_of_the_catalogue(settle, catalogue):
     assert terms.nodes_usd == node_price(catalogue, resolved.cluster.node).value * (2 + means.run.spares)
     assert (terms.misc, terms.residual, terms.wacc) == (
         usual.misc_share.value,
-        usual.residual_share.value,
+        pytest.approx(usual.residual_share.value / (1 + usual.misc_share.value)),  # what is not hardware brings nothing
         usual.wacc_per_year.value,
     )
     assert (terms.support, terms.insurance) == (usual.support_share.value, usual.insurance_share.value)
     assert terms.staff_usd_per_s * YEAR_S == pytest.approx(usual.staff_usd_per_year.value)
-    assert terms.doubt["nodes"] > 0
-    assert terms.doubt["network"] > 0
+    money = {name for name in OwnTerms.__dataclass_fields__ if name not in ("lead_time_s", "doubts", "early_residual")}
+    assert set(terms.doubts) == money
+    assert min(one.sigma for one in terms.doubts.values()) > 0
     values = {one.path: one.value for one in means.assumptions}
     assert values["acquire.own.price_usd_per_node"] * (2 + means.run.spares) == terms.nodes_usd
     assert all(one.why for one in means.assumptions)
@@ -112,10 +114,44 @@ def test_spares_are_bought_and_the_network_is_not(settle, spares, usd, per):
 @pytest.mark.parametrize(("price", "hourly"), [("2.4 USD/GPU-h", 2.4), ("16 USD/h", 2.0)])
 @pytest.mark.parametrize("term", ["on-demand", "1y", "3y", "spot"])
 def test_a_stated_rent_is_by_gpu_or_by_node(means, term, price, hourly):
-    found = means(f"acquire.rent={{term: {term}, price: {price}}}")
-    assert found.acquire == RentTerms(term, pytest.approx(hourly / HOUR_S), 0.0)
+    extras = "storage: 730.5 USD/month, egress: 1461 USD/month, support: 3%"
+    found = means(f"acquire.rent={{term: {term}, price: {price}, {extras}}}")
+    per_hour = (pytest.approx(one / HOUR_S) for one in (1, 2))
+    assert found.acquire == RentTerms(term, pytest.approx(hourly / HOUR_S), 1.0, *per_hour, 0.03, {})
     assert found.market is None
     assert not any(one.path.startswith("acquire") for one in found.assumptions)
+
+
+def test_storage_of_a_rent_is_what_the_job_keeps(settle):
+    """600 USD a TB and month; the smallest file system has 1.2 TiB."""
+    small, large = (settle("acquire=1y", f"operations.checkpoint.keep={keep}").means() for keep in (1, 5000))
+    month = 730.5 * HOUR_S
+    assert small.acquire.storage_usd_per_s * month == pytest.approx(600 * 1.2 * 2**40 / 1e12)
+    needed = 5000 * large.run.checkpoint_bytes / 0.8
+    assert large.acquire.storage_usd_per_s * month == pytest.approx(600 * needed / 1e12)
+    assert large.run.storage.write_bytes_per_s == pytest.approx(1e9 * needed / 2**40)
+    assert {one.path: one.value for one in small.assumptions}.keys() >= {
+        "acquire.rent.storage",
+        "acquire.rent.egress",
+        "acquire.rent.support",
+    }
+
+
+def test_storage_written_out_is_bought_as_large_as_it_is(settle):
+    system = "operations.storage.system={drives: 24, drive: nvme-8tb, nic: 100 Gbit/s, replicas: 2}"
+    one, two = (settle("acquire=own", system.replace("24", str(drives))).means() for drives in (24, 48))
+    assert one.acquire.storage_usd == pytest.approx(24 * 7.68 * 500)  # 500 USD a TB of flash file system
+    assert two.acquire.storage_usd == pytest.approx(2 * one.acquire.storage_usd)
+    assert two.power.storage_w == pytest.approx(2 * one.power.storage_w)
+
+
+def test_storage_that_is_too_small_is_refused(refused):
+    (problem,) = refused(
+        "operations.storage.system={drives: 1, drive: nvme-8tb, nic: 100 Gbit/s}",
+        "operations.checkpoint.keep=100000",
+        "acquire=own",
+    )
+    assert "holds 7.68 TB, the job needs" in problem
 
 
 @pytest.mark.parametrize("term", ["on-demand", "1y", "3y", "spot"])
@@ -124,7 +160,7 @@ def test_a_rent_by_list_is_the_catalogues(settle, catalogue, term):
     found = rent_price(catalogue, resolved.cluster.node, term)
     means = resolved.means()
     assert means.acquire.usd_per_gpu_s == found.value > 0
-    assert means.acquire.doubt == {"estimate": 0.2}.get(found.kind, means.acquire.doubt)
+    assert means.acquire.doubts["usd_per_gpu_s"].sigma > 0
     said = {one.path: one for one in means.assumptions}["acquire.rent.usd_per_gpu_hour"]
     assert said.value == pytest.approx(found.value * HOUR_S)
     assert found.why in said.why

@@ -89,15 +89,13 @@ def test_hardware_that_changes_nothing_is_named(settle):
     detailed = settle(NODE, FABRIC)
     assert set(detailed.unmodelled) == {
         *(f"cluster.node.{key}" for key in ("host", "ram", "nvme")),
-        *(f"cluster.fabric.{key}" for key in ("rails", "tiers", "switch", "routing", "storage")),
+        *(f"cluster.fabric.{key}" for key in ("routing", "storage")),
     }
     assert Evaluation(detailed).step == Evaluation(plain).step
     assert Evaluation(detailed).memory == Evaluation(plain).memory
 
 
 UNSUPPORTED = {
-    "training.parallelism.schedule=zb-h1": "schedule zb-h1",
-    "training.parallelism.order=breadth-first": "breadth-first interleaving",
     "training.precision=fp32": "precision fp32",
     "training.sharding.offload=cpu": "offload",
     "cluster.background=[{from: storage, rate: 20 GB/s}]": "other traffic on the fabric",
@@ -111,17 +109,19 @@ def test_what_is_not_simulated_is_refused_by_the_change_that_asked(refused, chan
 
 
 def test_what_is_not_simulated_is_refused_at_its_place(refused, text):
-    found = refused(text=text.replace("tp: 2, pp: 2", "pp: 2, schedule: zb-h2") + "  precision: fp32\n")
-    assert [problem.partition(" is not")[0] for problem in found] == [
-        "a.yaml:11:24: training.parallelism.schedule: schedule zb-h2",
+    zero = "tp: 2, pp: 2, schedule: zb-h2"
+    text = text.replace("tp: 2, pp: 2", zero) + "  precision: fp32\n"
+    found = refused("training.sharding.strategy=fsdp", text=text)
+    assert {problem.partition(" is not")[0] for problem in found} == {
         "a.yaml:14:3: training.precision: precision fp32",
-    ]
+        "--set training.sharding.strategy=fsdp: fsdp with schedule zb-h2",
+    }
 
 
 def test_a_what_if_is_named(refused, text):
-    text += "what_ifs: {zero: {training.parallelism.schedule: zb-h1}}\n"
-    found = refused(text=text, what_if="zero")
-    assert found[0].startswith("a.yaml:14:19: what_if zero: training.parallelism.schedule: schedule zb-h1 is not")
+    text += "what_ifs: {full: {training.precision: fp32}}\n"
+    found = refused(text=text, what_if="full")
+    assert found[0].startswith("a.yaml:14:19: what_if full: training.precision: precision fp32 is not")
 
 
 def test_all_problems_at_once(refused, text):

@@ -25,7 +25,7 @@ RUNNING = {
     "operations.elastic": "torchelastic",
     "operations.stragglers.node_sigma": "2%",
     "operations.stragglers.slow_nodes": "[{count: 1, factor: 1.1}]",
-    "operations.storage.system": "{drives: 24, drive: nvme-8tb, nic: 100 Gbit/s, replicas: 2}",
+    "operations.storage.system": "{drives: 800, drive: nvme-8tb, nic: 100 Gbit/s, replicas: 2}",
     "operations.storage.dataset_bytes_per_token": "20000",
     "use.hours": "50%",
     "facility.pue": "1.7",
@@ -48,7 +48,13 @@ OWNING = {
     "acquire.own.staff": "1000000 USD/year",
     "acquire.own.rival": "1.5 USD/GPU-h",
 }
-RENTING = {"acquire.rent.price": "9 USD/GPU-h", "acquire.rent.term": "1y"}
+RENTING = {
+    "acquire.rent.price": "9 USD/GPU-h",
+    "acquire.rent.term": "1y",
+    "acquire.rent.storage": "1000 USD/month",
+    "acquire.rent.egress": "100 USD/month",
+    "acquire.rent.support": "3%",
+}
 
 
 def _keys(part, path):

@@ -5,12 +5,11 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.stats import poisson
 
 from simcluster.workload.parameters import count_parameters
 
 STATELESS = [HealthCheck.function_scoped_fixture]  # `settle` resolves anew at each call
-DAY_S = 86400.0
+HOUR_S, DAY_S = 3600.0, 86400.0
 REPAIR_S = 3 * DAY_S
 NOTICED_S, SWAP_S = 72.0, 120.0  # estimates of the program: a crash is noticed; a hot spare takes over
 RATE = "operations.failures.rates={{interruptions_per_node_day: {}}}"
@@ -59,14 +58,24 @@ def _erlang_b(load, servers):
 
 @settings(max_examples=20, suppress_health_check=STATELESS)
 @given(st.floats(1e-4, 0.2), st.sampled_from([2, 16, 64]))
-def test_spares_cover_19_of_20_failures_and_the_wait_is_that_of_erlang(settle, rate, nodes):
+def test_spares_pay_and_the_wait_is_that_of_erlang(settle, rate, nodes):
     sets = (RATE.format(f"{rate:.9f}"), f"cluster.nodes={nodes}", "training.global_batch=1024", OWN)
     run = settle(*sets).means().run
     down = float(f"{rate:.9f}") * nodes * 3
-    assert poisson.cdf(run.spares, down) >= 0.95
-    assert run.spares == 0 or poisson.cdf(run.spares - 1, down) < 0.95
+    costs = [(1 + s / nodes) * (1 + down * _erlang_b(down, s) / (s + 1)) for s in range(nodes + 40)]
+    assert costs[run.spares] == pytest.approx(min(costs), rel=1e-12)
     wait = SWAP_S + _erlang_b(down, run.spares) * REPAIR_S / (run.spares + 1)
     assert run.detect_s == pytest.approx(NOTICED_S + wait, rel=1e-9)
+
+
+def test_faults_of_software_take_no_node(settle):
+    """63 of 419 interruptions of Llama 3 405B: bugs, watchdog timeouts, a dependency."""
+    sets = (OWN, "operations.failures.rates=llama-3-405b", "cluster.spares=0")
+    run = settle(*sets).means().run
+    soft = ("Software bug", "NCCL watchdog timeout", "Dependency")
+    share = sum(run.failures_per_s[cause] for cause in soft) / sum(run.failures_per_s.values())
+    assert share == pytest.approx(63 / 419, rel=0.05)  # nodes of this job have fewer cards
+    assert run.detect_s == pytest.approx(NOTICED_S + (1 - share) * (SWAP_S + REPAIR_S))
 
 
 def test_stated_spares_are_kept_and_none_means_a_whole_repair(settle):
@@ -89,15 +98,18 @@ def test_a_cloud_gives_another_node(terms):
 
 def test_a_restart_connects_loads_and_warms_up(settle):
     run = settle().means().run
-    load = run.checkpoint_bytes / min(run.read_bytes_per_s, 2 * run.node_bytes_per_s)
+    load = run.checkpoint_bytes / min(run.storage.read_bytes_per_s, 2 * run.node_bytes_per_s)
     assert run.restart_s == pytest.approx(60 + 30 + 0.0165 * 16 + load + 60)
     said = _assumed(settle)["operations.failures.restart"]
     assert said.value == pytest.approx(run.detect_s + run.restart_s)
 
 
-def test_a_stated_restart_is_all_of_it(settle):
+def test_a_stated_restart_is_all_of_it_but_the_wait_for_a_repair(settle):
     run = settle("operations.failures.restart=20 min").means().run
     assert (run.detect_s, run.restart_s) == (0.0, 1200.0)
+    run = settle("operations.failures.restart=20 min", OWN, "cluster.spares=0").means().run
+    assert (run.detect_s, run.restart_s) == (REPAIR_S, 1200.0)
+    assert "operations.failures.repair_wait_s" in _assumed(settle, OWN, "cluster.spares=0")
     assert "operations.failures.restart" not in _assumed(settle, "operations.failures.restart=20 min")
 
 
@@ -107,12 +119,24 @@ def test_only_spot_machines_are_taken_away(terms, term):
     causes = terms(f"acquire={term}").failures_per_s
     assert ("Pre-emption" in causes) == (term == "spot")
     if term == "spot":
+        run = terms("acquire=spot")
+        assert run.spot_wait_s == HOUR_S
+        node, taken = causes["Node"], causes["Pre-emption"]
+        replaced = NOTICED_S + 12.5 * 60 / 2
+        assert run.detect_s == pytest.approx(replaced + HOUR_S * taken / (node + taken))
         assert causes["Pre-emption"] == pytest.approx(2 * 0.2 / (365.25 / 12 * DAY_S), rel=0.001)
 
 
-def test_a_checkpoint_holds_14_bytes_a_parameter(settle):
-    resolved = settle()
-    assert resolved.means().run.checkpoint_bytes == 14 * count_parameters(resolved.arch).total
+@pytest.mark.parametrize(
+    ("sets", "each"),
+    [
+        ((), 14),
+        (("training.software.overrides={optimizer_state_bytes: 6}",), 8),
+    ],
+)
+def test_a_checkpoint_holds_weights_and_states_of_the_optimizer(settle, sets, each):
+    resolved = settle(*sets)
+    assert resolved.means().run.checkpoint_bytes == each * count_parameters(resolved.arch).total
 
 
 @pytest.mark.parametrize(
@@ -145,15 +169,16 @@ def test_intervals_are_stated_or_open(terms):
 def test_storage_written_out_is_as_fast_as_its_network_or_drives(terms):
     """100 Gbit/s are 12.5 GB/s; each byte is written twice."""
     run = terms("operations.storage.system={drives: 24, drive: nvme-8tb, nic: 100 Gbit/s, replicas: 2}")
-    assert (run.read_bytes_per_s, run.write_bytes_per_s) == (12.5e9, 6.25e9)
+    assert (run.storage.read_bytes_per_s, run.storage.write_bytes_per_s) == (12.5e9, 6.25e9)
 
 
 def test_storage_without_a_word_is_the_guideline_and_is_listed(settle):
     """20 GB/s of writing and 40 of reading for 32 nodes, at most 4 and 8 for each node."""
     run = settle().means().run
-    assert 0 < run.write_bytes_per_s <= 2 * 4e9
-    assert run.read_bytes_per_s == pytest.approx(2 * run.write_bytes_per_s)
-    assert _assumed(settle)["operations.storage.write_bytes_per_s"].value == run.write_bytes_per_s
+    write = run.storage.write_bytes_per_s
+    assert 0 < write <= 2 * 4e9
+    assert run.storage.read_bytes_per_s == pytest.approx(2 * write)
+    assert _assumed(settle)["operations.storage.write_bytes_per_s"].value == write
 
 
 def test_stragglers_are_as_stated(settle):

@@ -324,9 +324,9 @@ SEVERAL = {
         ["5:3", "10:3", "11:3", "13:14", "14:3"],
     ),
     "meaning": (
-        ["llama-7b", "dgx-h100", "ib-ndr-400", LAYOUT, SOFTWARE],
-        ["lama-7b", "dgx-h10", "ib-ndr-40", "{tp: 2, pp: 2, schedule: zb-h1}", "{family: megtron-core, attention: no}"],
-        ["2:1", "4:3", "6:3", "12:31", "15:14", "15:36"],
+        ["llama-7b", "dgx-h100", "ib-ndr-400", "precision: bf16", SOFTWARE],
+        ["lama-7b", "dgx-h10", "ib-ndr-40", "precision: fp32", "{family: megtron-core, attention: no}"],
+        ["2:1", "4:3", "6:3", "11:3", "15:14", "15:36"],
     ),
     "compatibility": (
         ["node: dgx-h100", "precision: bf16", "{strategy: zero-1}", SOFTWARE],

@@ -11,10 +11,12 @@ from simcluster.scenario import load_mapping, to_dict
 from simcluster.study import compare
 
 OWN = ["acquire=own"]
+LISTED = ["acquire.rent={term: 1y, storage: 0 USD/month}"]
 
 
 def rented(usd, term="on-demand"):
-    return [f"acquire.rent.term={term}", f"acquire.rent.price={usd} USD/GPU-h"]
+    """A rent of GPUs alone."""
+    return [f"acquire.rent.term={term}", f"acquire.rent.price={usd} USD/GPU-h", "acquire.rent.storage=0 USD/month"]
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +68,14 @@ def test_the_same_price_is_alike(among):
 
 def test_a_list_price_leaves_doubt_and_asks_for_a_quote(among):
     """Both machines are the same; what is not known is the price."""
-    priced = usd(among(a=rented(1.0), b=["acquire=1y"]), "b") / usd(among(a=rented(1.0), b=["acquire=1y"]), "a")
-    verdict = among(quote=rented(0.97 * priced), list=["acquire=1y"]).verdict
+    priced = usd(among(a=rented(1.0), b=LISTED), "b") / usd(among(a=rented(1.0), b=LISTED), "a")
+    verdict = among(quote=rented(0.97 * priced), list=LISTED).verdict
     assert verdict.choice is None
     assert verdict.sentence.startswith("No clear winner")
-    assert any("quotes (1y of a100-80gb-sxm)" in text for text in verdict.settle_with)
+    assert any(
+        "quotes (1y of what is market of a100-80gb-sxm" in text or "quotes (market of a100-80gb-sxm, 1y)" in text
+        for text in verdict.settle_with
+    )
 
 
 def test_what_does_not_fit_cannot_win(among):
@@ -149,3 +154,24 @@ def test_a_candidate_equals_itself(among):
 def test_free_machines_are_refused(among):
     with pytest.raises(InputError, match=r"acquire\.rent\.price"):
         among(free=rented(0), paid=rented(2))
+
+
+def test_a_stated_flip_holds_with_storage_on_top(among):
+    """At the named rent, storage as before, the rival costs the same."""
+    dear = ["acquire.rent.term=1y", "acquire.rent.price=4 USD/GPU-h", "acquire.rent.storage=5000 USD/month"]
+    cheap = [*rented(2.0, "1y")[:2], "acquire.rent.storage=1000 USD/month"]
+    verdict = among(dear=dear, cheap=cheap).verdict
+    (flip,) = [text for text in verdict.flips_if if text.startswith("dear is had for less than")]
+    limit = float(re.search(r"less than ([\d.]+) USD", flip)[1])
+    there = among(dear=[*dear, f"acquire.rent.price={limit} USD/GPU-h"], cheap=cheap)
+    assert usd(there, "dear") == pytest.approx(usd(there, "cheap"), rel=0.005)
+
+
+def test_a_run_that_is_done_before_the_machines_come_needs_no_bridge(among):
+    assert "until then" not in among(own=OWN, rent=rented(9.0)).verdict.why
+
+
+def test_runs_that_outlive_what_is_bound_are_noted(among):
+    found = among(own=[*OWN, "use.horizon=2 h"], hourly=rented(9.0), bound=[*rented(3.0, "1y"), "use.horizon=1 year"])
+    (note,) = [text for text in found.notes if "got again" in text]
+    assert note.startswith("own: ")

@@ -93,7 +93,8 @@ def test_unshared_parts_keep_their_side():
         ("attention:b200-sxm", "attention microbenchmarks on b200-sxm"),
         ("memory:h100", "a stream benchmark on h100"),
         ("collectives:nvlink5/ib/8", "nccl-tests on nvlink5/ib/8"),
-        ("price:1y:h100-80gb-sxm", "quotes (1y of h100-80gb-sxm)"),
+        ("price:market of h100-80gb-sxm, 1y", "quotes (market of h100-80gb-sxm, 1y)"),
+        ("failures:meta-rsc-1", "how often such machines fail (here rates of meta-rsc-1)"),
         ("model:hopper:megatron", "step times of a short run of each"),
     ],
 )

@@ -1,12 +1,15 @@
 """A stated value wins; a looked-up one is an assumption with its reason; what is missing is a problem."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simcluster.errors import InputError, Mark, Problem
 from simcluster.hardware.found import Found
-from simcluster.resolve.terms import noted, reason, settled
+from simcluster.resolve.settling import Settler, doubt, noted, reason, settled
+from simcluster.resolve.terms import Doubt
 from simcluster.resolve.trail import Trail
 
 FOUND = Found(2.5, "the usual", "a page", "2026-01", "measured")
@@ -65,3 +68,22 @@ def test_noted_gives_what_is_found():
 )
 def test_estimates_are_called_so_once(why, kind, told):
     assert reason(Found(1.0, why, "", "", kind)) == told
+
+
+def test_doubt_is_the_range_of_the_source_or_that_of_its_kind():
+    assert doubt(FOUND) == Doubt("the usual", 0.1)
+    assert doubt(replace(FOUND, spread=0.3, row="a list")) == Doubt("a list", 0.3)
+
+
+def test_only_what_nobody_stated_is_doubted():
+    settler = Settler(Trail())
+    assert settler.take("one", "a.one", 7.0, lambda: FOUND) == 7.0
+    assert settler.take("two", "a.two", None, lambda: FOUND) == 2.5
+    assert settler.doubts == {"two": doubt(FOUND)}
+    assert [(one.path, one.value) for one in settler.trail.assumptions] == [("a.two", 2.5)]
+
+
+def test_a_value_may_be_listed_in_another_unit():
+    settler = Settler(Trail())
+    assert settler.assumed("rent", "a.rent_per_hour", FOUND, 3600.0) == 2.5
+    assert settler.trail.assumptions[0].value == 9000.0

@@ -1,0 +1,106 @@
+"""Measured speeds of nodes: a CSV with a row for each node, its name and its time for the same work.
+
+    node,factor
+    node-001,1.000
+    node-002,1.034
+
+The factor is a time in any unit: only its ratio to the others' counts (1.034 takes 3.4 % longer than 1). Other columns
+are not read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from simcluster.errors import InputError, Mark, Problem
+
+_COLUMNS = ("node", "factor")
+MAX_BYTES = 16 * 2**20  # half a million nodes
+_MOST_PROBLEMS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSpeeds:
+    """Names of nodes in the order of the file, and the time of each, above zero."""
+
+    nodes: tuple[str, ...]
+    factors: tuple[float, ...]
+
+
+def read_speeds(path: str | Path) -> MeasuredSpeeds:
+    r"""Reads a CSV of speeds, at most 16 MiB; InputError with the problems (the first 100) if some cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "speeds.csv"
+    ...     _ = file.write_text("node,factor\na,1.0\nb,1.02\n")
+    ...     read_speeds(file)
+    MeasuredSpeeds(nodes=('a', 'b'), factors=(1.0, 1.02))
+    """
+    file = str(path)
+    rows = _rows(_text(file), file)
+    header = [name.strip().lower() for _, row in islice(rows, 1) for name in row]
+    if missing := [name for name in _COLUMNS if name not in header]:
+        wanted = "the first line should be: node,factor"
+        raise InputError(Problem(f"column {' and '.join(missing)} missing", wanted, Mark(file, 1, 1)))
+    places = [header.index(name) for name in _COLUMNS]
+    problems: list[Problem] = []
+    found: dict[str, float] = {}
+    for line, row in rows:
+        name, cell = (row[place].strip() if place < len(row) else "" for place in places)
+        problems.extend(_wrong(name, cell, found, Mark(file, line, 1)))
+        found.setdefault(name, _number(cell) or 1.0)
+        if len(problems) >= _MOST_PROBLEMS:
+            break
+    if not found:
+        problems.append(Problem("no nodes", "add a row for each node", Mark(file)))
+    if problems:
+        raise InputError(problems)
+    return MeasuredSpeeds(tuple(found), tuple(found.values()))
+
+
+def _text(file: str) -> str:
+    try:
+        with Path(file).open("rb") as handle:
+            raw = handle.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise InputError(Problem("is larger than 16 MiB", "give one row for each node", Mark(file)))
+        return raw.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(Problem(f"cannot read the speeds: {error}", "give a CSV", Mark(file))) from error
+
+
+def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of each row that is not empty."""
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        for row in rows:
+            if any(cell.strip() for cell in row):
+                yield rows.line_num, row
+    except csv.Error as error:
+        problem = Problem(f"is not a CSV: {error}", "write node,factor", Mark(file, rows.line_num, 1))
+        raise InputError(problem) from error
+
+
+def _wrong(name: str, cell: str, found: dict[str, float], mark: Mark) -> Iterator[Problem]:
+    """What is wrong with a row."""
+    if not name:
+        yield Problem("a node without a name", "give every node one row", mark)
+    elif name in found:
+        yield Problem(f"node {name[:60]!r} is there twice", "give every node one row", mark)
+    if _number(cell) is None:
+        yield Problem(f"factor of {name[:60]!r} is {cell[:60]!r}", "write a number above zero", mark)
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if value > 0 and math.isfinite(value) else None

@@ -1,0 +1,58 @@
+"""Measured speeds from a CSV, and every problem at once."""
+
+import pytest
+
+from simcluster.errors import InputError
+from simcluster.formats.speeds import MAX_BYTES, read_speeds
+
+
+def written(tmp_path, text):
+    file = tmp_path / "speeds.csv"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_columns_in_any_order_among_others(tmp_path):
+    found = read_speeds(written(tmp_path, "\ufeffrack, Factor ,node\nr1,1.5,a\n\nr2, 1e0 ,b\n"))
+    assert (found.nodes, found.factors) == (("a", "b"), (1.5, 1.0))
+
+
+def test_every_problem_is_listed_with_its_line(tmp_path):
+    with pytest.raises(InputError) as caught:
+        read_speeds(written(tmp_path, "node,factor\na,fast\na,1\n,2\nb,0\nc,nan\nd\n"))
+    problems = caught.value.problems
+    assert [problem.mark.line for problem in problems] == [2, 3, 4, 5, 6, 7]
+    assert "'fast'" in str(problems[0])
+    assert "twice" in str(problems[1])
+
+
+@pytest.mark.parametrize("text", ["", "node\na\n", "name,factor\na,1\n", "node,factor\n"])
+def test_a_file_without_speeds(tmp_path, text):
+    with pytest.raises(InputError, match=r"speeds\.csv"):
+        read_speeds(written(tmp_path, text))
+
+
+def test_no_file_and_no_text(tmp_path):
+    with pytest.raises(InputError, match="cannot read"):
+        read_speeds(tmp_path / "absent.csv")
+    binary = tmp_path / "speeds.csv"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="cannot read"):
+        read_speeds(binary)
+
+
+def test_large_and_broken_files_are_told(tmp_path):
+    with pytest.raises(InputError, match="16 MiB"):
+        read_speeds(written(tmp_path, "node,factor\n" + "x" * MAX_BYTES))
+    with pytest.raises(InputError, match="is not a CSV"):
+        read_speeds(written(tmp_path, "node,factor\na," + "1" * 200_000 + "\n"))
+    with pytest.raises(InputError) as caught:
+        read_speeds(written(tmp_path, "node,factor\n" + "a,x\n" * 1000))
+    assert len(caught.value.problems) <= 101
+
+
+def test_lines_are_those_of_the_file(tmp_path):
+    """A name that spans two lines does not shift the next."""
+    with pytest.raises(InputError) as caught:
+        read_speeds(written(tmp_path, 'node,factor\n"a\nb",1\n\nc,0\n'))
+    assert [problem.mark.line for problem in caught.value.problems] == [5]
