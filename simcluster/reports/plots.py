@@ -43,6 +43,7 @@ _LANES = {
     "messages": (0.88, 0.1),
 }
 _COMPUTING = ("compute", "beside")
+_LEGEND = 6  # words beside each other
 _MOST_LABELS = 600  # micro-batch numbers; more of them cannot be read
 _WIDTH = 9.0  # inches
 
@@ -77,7 +78,7 @@ def step_timeline(evaluation: Evaluation, start_s: float = 0.0, end_s: float | N
     """
     resolved = evaluation.resolved
     spans = timeline(resolved.plan, resolved.machine, evaluation.times)
-    end = evaluation.step.time_s if end_s is None else end_s
+    end = max(span.end_s for span in spans) if end_s is None else end_s
     shown = [span for span in spans if span.end_s > start_s and span.start_s < end]
     stages = resolved.plan.mesh.pp
     scale, unit = _scale([end])
@@ -94,9 +95,10 @@ def step_timeline(evaluation: Evaluation, start_s: float = 0.0, end_s: float | N
     axes.set_xlim(start_s * scale, end * scale)
     axes.set_xlabel(f"time, {unit}")
     axes.set_title(f"{evaluation.name}: one step, {resolved.layout.micro_batches} micro-batches")
-    kinds = [kind for kind in _KINDS if any(span.kind == kind for span in shown)]
+    own = {span.kind for span in shown if span.stream != "messages" or span.micro_batch < 0}
+    kinds = [kind for kind in _KINDS if kind in own]
     handles = [Patch(color=_KINDS[kind], label=kind.replace("_", " ")) for kind in kinds]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), _LEGEND), frameon=False)
     return figure
 
 

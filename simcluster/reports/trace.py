@@ -1,7 +1,8 @@
 """A step as a trace: a process for each pipeline stage, a thread for each stream, arrows for messages, counters.
 
-Ranks that do the same are shown once. Chunks of all stages are there; blocks, kernels and exchanges inside chunks for
-one stage, as far as the number of events allows. What is left out is said in the trace itself.
+Ranks that do the same are shown once. Chunks of all stages come first; then, as far as the number of events allows,
+counters, messages, and the blocks, kernels and exchanges inside the chunks of one stage. What is left out is said in
+the trace itself.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from simcluster.memory.stage import DEVICE_ONLY, RESERVED_ONLY
 from simcluster.shapes import FlashAttention, Gemm, Operator, Streaming, Transfer
 
 MOST_EVENTS = 100_000
-_EACH = {"compute": 1, "messages": 5}  # events of a span; of a message two slices and an arrow of three points
+_MESSAGE = 5  # events of one: two slices and an arrow of three points
+_INSIDES = 0.2  # share of the events that is kept for the insides of chunks
 _LETTERS = {"forward": "F", "backward": "B", "weight_gradient": "W"}
-_THREADS = {
+_THREADS = {  # order and name of a stage's threads by streams
     "compute": (0, "compute"),
     "beside": (1, "compute, overlapped"),
-    "data_parallel": (2, "data parallel"),
-    "replicas": (3, "replicas"),
+    "data_parallel": (3, "data parallel"),
+    "replicas": (4, "replicas"),
 }
 _CARRIED = {"forward": "activations", "backward": "gradients"}
 
@@ -36,24 +38,41 @@ def step_trace(evaluation: Evaluation, most_events: int = MOST_EVENTS) -> Trace:
     """The step of an evaluation as a trace of about `most_events` events at most."""
     resolved = evaluation.resolved
     spans = timeline(resolved.plan, resolved.machine, evaluation.times)
-    shown, micro_batches = _shown(spans, resolved.layout.micro_batches, most_events)
-    writer = _Writer(evaluation, shown)
+    micro_batches = resolved.layout.micro_batches
+    chunks = [one for one in spans if one.stream != "messages" or one.micro_batch < 0]
+    always = sum(one.micro_batch < 0 for one in chunks)
+    fits = (most_events - always) * micro_batches // max(1, len(chunks) - always)
+    kept = max(1, min(micro_batches, fits))
+    chunks = [one for one in chunks if one.micro_batch < kept]
+    outer = int(most_events * (1 - _INSIDES)) - len(chunks)
+    counters, missing = _fitting(list(_counters(evaluation, spans)) if kept == micro_batches else [], outer)
+    outer -= sum(len(one.samples) for one in counters)
+    messages = [one for one in spans if one.stream == "messages" and one.micro_batch >= 0]
+    each = _MESSAGE * len(messages) / micro_batches
+    sent = min(kept, max(0, int(outer / each))) if messages else kept
+    writer = _Writer(evaluation, [*chunks, *(one for one in messages if one.micro_batch < sent)])
     writer.chunks()
     writer.messages()
-    counters = tuple(_counters(evaluation, shown if micro_batches else spans, spans))
-    room = most_events - writer.events - sum(len(one.samples) for one in counters)
-    opened = writer.insides(room)
-    about = _about(evaluation, micro_batches, opened)
-    return writer.trace(counters, about)
+    opened, stage = writer.insides(most_events - writer.events - sum(len(one.samples) for one in counters))
+    shown = {"": kept, "messages of ": sent, "insides of chunks of ": opened}
+    return writer.trace(counters, _about(evaluation, stage, shown, missing))
 
 
-def _shown(spans: Sequence[Span], micro_batches: int, most: int) -> tuple[Sequence[Span], int]:
-    """Spans that fit, and how many micro-batches they show (0: all)."""
-    size = sum(_EACH.get(one.stream, 1) + 3 for one in spans)  # a span changes up to three counters
-    if size <= most:
-        return spans, 0
-    kept = max(1, int(micro_batches * most / size))
-    return [one for one in spans if one.micro_batch < kept], kept
+def _fitting(counters: Sequence[Counter], room: int) -> tuple[list[Counter], list[str]]:
+    """Counters of every kind that still fits, the kinds in turn; and the names of the others."""
+    kinds: dict[str, list[Counter]] = {}
+    for one in counters:
+        kinds.setdefault(one.name, []).append(one)
+    fitting: list[Counter] = []
+    missing = []
+    for name, own in kinds.items():
+        size = sum(len(one.samples) for one in own)
+        if size <= room:
+            fitting += own
+            room -= size
+        else:
+            missing.append(name)
+    return fitting, missing
 
 
 @dataclass
@@ -69,7 +88,9 @@ class _Writer:
     def __post_init__(self) -> None:
         self.plan = self.evaluation.resolved.plan
         self.computing = {
-            (one.kind, one.micro_batch, one.part): one for one in self.spans if one.stream in ("compute", "beside")
+            (one.kind == "forward", one.micro_batch, one.part): one
+            for one in self.spans
+            if one.stream in ("compute", "beside") and one.kind in _CARRIED
         }
 
     @property
@@ -88,8 +109,7 @@ class _Writer:
         """Computing and data parallel traffic."""
         for one in self.spans:
             if one.stream != "messages":
-                rank, name = _THREADS[one.stream]
-                thread = self.thread(one.stage, rank, name)
+                thread = self.thread(one.stage, *_THREADS[one.stream])
                 self.add(thread, self.title(one), one.kind, one, _arguments(one))
 
     def messages(self) -> None:
@@ -98,28 +118,28 @@ class _Writer:
             if one.stream != "messages":
                 continue
             if one.micro_batch < 0:
-                thread = self.thread(one.stage, 6, one.kind.replace("_", " "))
+                thread = self.thread(one.stage, 7, one.kind.replace("_", " "))
                 self.add(thread, self.title(one), one.kind, one, _arguments(one))
                 continue
-            source = self.computing.get((one.kind, one.micro_batch, one.part))
-            receiver = self.evaluation.times.program.receiver(int(one.kind == "backward"), one.part)
-            target = self.computing.get((one.kind, one.micro_batch, receiver))
+            forward = one.kind == "forward"
+            parts = (one.part, self.evaluation.times.program.receiver(int(not forward), one.part))
+            source, target = (self.computing.get((forward, one.micro_batch, part)) for part in parts)
             if source and target:
                 self.message(one, source, target)
 
     def message(self, span: Span, source: Span, target: Span) -> None:
         what = _CARRIED[span.kind]
         ends = (
-            self.thread(span.stage, 4, f"send {what} to stage {target.stage}"),
-            self.thread(target.stage, 5, f"receive {what} from stage {span.stage}"),
+            self.thread(span.stage, 5, f"send {what} to stage {target.stage}"),
+            self.thread(target.stage, 6, f"receive {what} from stage {span.stage}"),
         )
         for thread in ends:
             self.add(thread, self.title(span), "message", span, _arguments(span))
         if nanoseconds(span.end_s) > nanoseconds(span.start_s):
             points = (
-                (self.thread(source.stage, 0, "compute"), source.end_s - 1e-9),
+                (self.thread(source.stage, *_THREADS[source.stream]), source.end_s - 1e-9),
                 (ends[0], span.start_s),
-                (self.thread(target.stage, 0, "compute"), target.start_s),
+                (self.thread(target.stage, *_THREADS[target.stream]), target.start_s),
             )
             self.arrows.append(Arrow(what, points))
 
@@ -127,17 +147,20 @@ class _Writer:
         """The papers' notation: F3, or F3.1 with the chunk's number where a stage has several."""
         if span.micro_batch < 0:
             return span.kind.replace("_", " ")
-        chunk = f".{span.part // self.plan.mesh.pp}" if self.plan.pipeline.virtual_stages > 1 else ""
+        chunk = f".{span.part // self.plan.mesh.pp}" if len(self.plan.contents[0]) > 1 else ""
         return f"{_LETTERS.get(span.kind, span.kind)}{span.micro_batch}{chunk}"
 
-    def insides(self, room: int) -> Mapping[str, Any]:
-        """Opens chunks of the stage that computes longest, micro-batch by micro-batch, while there is room."""
+    def insides(self, room: int) -> tuple[int, int]:
+        """Opens chunks of the stage that computes longest, micro-batch by micro-batch, while there is room.
+
+        Returns how many micro-batches were opened, and the stage.
+        """
         evaluation = self.evaluation
         expander = Expander(self.plan, evaluation.resolved.machine, evaluation.times)
         stage = int(busy_s(tuple(self.spans), self.plan.mesh.pp).argmax())
-        own = [one for one in self.spans if one.stage == stage and one.stream == "compute" and one.micro_batch >= 0]
+        own = [one for one in self.spans if one.stage == stage and one.micro_batch >= 0]
         opened = 0
-        for micro in range(evaluation.resolved.layout.micro_batches):
+        for micro in range(1 + max(one.micro_batch for one in own)):
             parts = [inner for one in own if one.micro_batch == micro for inner in expander.inside(one)]
             if len(parts) > room:
                 break
@@ -145,7 +168,7 @@ class _Writer:
             opened += 1
             for inner in parts:
                 self.inner(stage, inner, self.exchange_name())
-        return {"stage": stage, "micro_batches": opened}
+        return opened, stage
 
     def exchange_name(self) -> str:
         layout = self.evaluation.resolved.layout
@@ -153,9 +176,9 @@ class _Writer:
         return f"{', '.join(name for name, degree in axes if degree > 1)} parallel"
 
     def inner(self, stage: int, inner: Inner, exchange: str) -> None:
-        compute = inner.stream == "compute"
-        thread = self.thread(stage, 0, "compute") if compute else self.thread(stage, 1, exchange)
-        category = "block" if inner.operator is None else "kernel" if compute else "exchange"
+        rank, name = (2, exchange) if inner.stream == "exchange" else _THREADS[inner.stream]
+        thread = self.thread(stage, rank, name)
+        category = ("shard" if rank else "block") if inner.operator is None else "exchange" if rank else "kernel"
         again = {"recompute": True} if inner.recompute else {}
         self.add(thread, inner.name, category, inner, {**_operator(inner.operator), **again})
 
@@ -197,25 +220,26 @@ def _operator(operator: Operator | None) -> Mapping[str, Any]:
     return {}
 
 
-def _counters(evaluation: Evaluation, shown: Sequence[Span], spans: Sequence[Span]) -> Iterator[Counter]:
-    """Counters of every stage; of the whole step's power only where all of it is shown."""
+def _counters(evaluation: Evaluation, spans: Sequence[Span]) -> Iterator[Counter]:
+    """Counters of every stage, kind by kind, what matters most first."""
     plan = evaluation.resolved.plan
-    watts = _power(evaluation, spans) if len(shown) == len(spans) else ()
-    for stage in range(plan.mesh.pp):
-        own = [one for one in shown if one.stage == stage]
-        sent, moved = messages_in_flight(plan, own), exchanges_in_flight(plan, own)
-        if len(sent) > 1:
-            yield Counter(stage, "messages in flight", "bytes", sent)
-        if len(moved) > 1:
-            yield Counter(stage, "gradients and parameters in flight", "bytes", moved)
+    owns = [[one for one in spans if one.stage == stage] for stage in range(plan.mesh.pp)]
+    for stage, own in enumerate(owns):
         components = {
             name: float(size)
             for name, size in evaluation.memory.stages[stage].components.items()
             if name not in DEVICE_ONLY + RESERVED_ONLY
         }
         yield Counter(stage, "memory allocated", "bytes", memory_course(plan, own, components))
-        if watts:
-            yield Counter(stage, "power of a GPU", "W", watts[stage])
+    for stage, watts in enumerate(_power(evaluation, spans)):
+        yield Counter(stage, "power of a GPU", "W", watts)
+    flights = (
+        ("gradients and parameters in flight", exchanges_in_flight),
+        ("messages in flight", messages_in_flight),
+    )
+    for name, flight in flights:
+        courses = [flight(plan, own) for own in owns]
+        yield from (Counter(stage, name, "bytes", one) for stage, one in enumerate(courses) if len(one) > 1)
 
 
 def _power(evaluation: Evaluation, spans: Sequence[Span]) -> tuple[tuple[tuple[float, float], ...], ...]:
@@ -227,18 +251,17 @@ def _power(evaluation: Evaluation, spans: Sequence[Span]) -> tuple[tuple[tuple[f
     )
 
 
-def _about(evaluation: Evaluation, micro_batches: int, opened: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the trace shows and what it does not."""
-    plan, layout = evaluation.resolved.plan, evaluation.resolved.layout
+def _about(evaluation: Evaluation, stage: int, shown: Mapping[str, int], missing: Sequence[str]) -> Mapping[str, Any]:
+    """What the trace shows and what it does not; `shown` says of how many micro-batches there is what."""
+    plan, whole = evaluation.resolved.plan, evaluation.resolved.layout.micro_batches
     world, pp = plan.mesh.world, plan.mesh.pp
-    stage, inner = opened["stage"], opened["micro_batches"]
     left_out = [f"{world - pp:,} of {world:,} GPUs: each stage is shown once, {world // pp:,} GPUs do the same"]
-    left_out += [f"micro-batches {micro_batches} to {layout.micro_batches - 1}"] if micro_batches else []
     left_out += [f"insides of chunks of all stages but stage {stage}"] if pp > 1 else []
-    if inner < layout.micro_batches:
-        left_out += [f"insides of chunks of micro-batches {inner} to {layout.micro_batches - 1} of stage {stage}"]
-    if evaluation.times.program.shape.split:
-        left_out += ["insides of chunks that run overlapped, and of input and weight gradients that run apart"]
+    left_out += [f"{what}micro-batches {count} to {whole - 1}" for what, count in shown.items() if count < whole]
+    left_out += [f"counter: {name}" for name in missing]
+    shape = evaluation.times.program.shape
+    left_out += ["insides of chunks that run overlapped"] if shape.two_way else []
+    left_out += ["kernels of input gradients whose weight gradients run apart"] if shape.split else []
     return {
         "made_by": f"simcluster {simcluster.__version__}, simulated, not measured",
         "scenario": evaluation.name,

@@ -10,8 +10,8 @@ import pytest
 
 from simcluster.analysis.expanded import Expander
 from simcluster.analysis.timeline import timeline
-from simcluster.program.plan import block_names
-from simcluster.shapes import Transfer
+from simcluster.program.plan import block_names, block_ops
+from simcluster.shapes import Gemm, Transfer
 
 CASES = {
     "sequence parallel": {},
@@ -80,6 +80,43 @@ def test_operations_are_as_long_as_the_blocks_were_busy(opened):
         whole = sum(one.duration_s for one in parts if one.operator is not None)
         assert whole == pytest.approx(float(np.sum(busy)), rel=1e-9)
         assert moved == pytest.approx(float(np.sum(busy[3:])), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("schedule", ["zb-h1", "zb-h2", "dualpipe"])
+def test_weight_gradients_apart(run, schedule):
+    """Their blocks hold the GEMMs that the backward of 1F1B holds too; input gradients have blocks alone."""
+    evaluation = run({"training": {"parallelism": {"tp": 2, "pp": 4, "schedule": schedule}}})
+    plan, machine, times = evaluation.resolved.plan, evaluation.resolved.machine, evaluation.times
+    expander = Expander(plan, machine, times)
+    spans = [one for one in timeline(plan, machine, times) if one.stage == 1 and one.stream == "compute"]
+    weights = {(one.part, one.micro_batch) for one in spans if one.kind == "weight_gradient"}
+    apart = [one for one in spans if one.kind != "forward" and (one.part, one.micro_batch) in weights]
+    inside = {one.kind: expander.inside(one) for one in apart}
+    whole = [one for name in block_names(plan, plan.contents[1][0], True) for one in block_ops(plan, name, True)]
+    gemms = [one.operator.name for one in whole if isinstance(one.operator, Gemm) and one.operator.layout == "NT"]
+    found = [one.operator.name for one in inside["weight_gradient"] if one.operator is not None]
+    assert sorted(name for name in found if name in gemms) == sorted(gemms) != []
+    assert inside["backward"]
+    assert all(one.operator is None for one in inside["backward"])
+    assert inside["weight_gradient"][-1].end_s <= evaluation.step.time_s * 1.1
+
+
+def test_shards_move_in_the_order_of_their_blocks(run):
+    """One gather a block and pass, one reduction a block; the last transfer ends with the chunk's on the wire."""
+    evaluation = run({"training": {"parallelism": {"tp": 2, "pp": 1}, "sharding": {"strategy": "fsdp"}}})
+    plan, machine, times = evaluation.resolved.plan, evaluation.resolved.machine, evaluation.times
+    expander = Expander(plan, machine, times)
+    spans = [one for one in timeline(plan, machine, times) if one.stream == "data_parallel" and one.micro_batch >= 0]
+    blocks = ["embedding", *(f"layer {index}" for index in range(16)), "head"]
+    for span in spans:
+        parts = expander.inside(span)
+        assert parts[-1].end_s == pytest.approx(span.end_s, rel=1e-12)
+        assert parts[0].start_s >= span.start_s - 1e-12
+        assert all(after.start_s >= before.end_s - 1e-12 for before, after in pairwise(parts))
+        order = blocks if span.kind == "forward" else blocks[::-1]
+        assert [one.name for one in parts if one.name.startswith("gather")] == [f"gather {name}" for name in order]
+        reduced = [one.name for one in parts if one.name.startswith("reduce")]
+        assert reduced == ([] if span.kind == "forward" else [f"reduce {name}" for name in order])
 
 
 def test_layers_are_numbered_in_the_order_of_the_model(run):
