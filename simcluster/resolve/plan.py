@@ -71,6 +71,7 @@ def step_plan(
             bytes=ACTIVATION_BYTES * wide * float(batch.tokens) * arch.hidden,
             sequence_parallel=layout.sequence_parallel,
             bulk_overlap=family.tp_bulk_overlap,
+            shared_beside=family.shared_expert_overlap,
             chunks=_chunks(arch, family, layout),
             hidden=arch.hidden,
             cp=layout.cp,
