@@ -78,7 +78,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     assert isinstance(parallelism, Parallelism)
     note_defaults(scenario, family, layout, arch, trail)
     executed = executed_architecture(arch, layout.tp, trail)
-    plan = step_plan(executed, cluster, family, layout, parallelism, trail)
+    plan = step_plan(executed, cluster, family, layout, parallelism)
     trail.stop()
     machine = _machine(cluster, family, layout, plan, profile, trail)
     if parallelism.stages == "balanced":
