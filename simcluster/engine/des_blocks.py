@@ -26,13 +26,13 @@ from simcluster.program.inlined import ENTRY, Inlined, Inside, inline
 from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape
 from simcluster.program.pricing import CLASSES, Machine
 from simcluster.program.step import POSITIONS
-from simcluster.program.step_rows import PAIR
 from simcluster.program.wiring import NO_FLOW, Wiring
 from simcluster.shapes import GroupShape
 
 Floats = NDArray[np.float64]
 
 # A forward beside a backward is a block that takes the time of both, and a chunk without any.
+_PAIR = -1  # in place of a chunk's kind
 _BOTH, _BESIDE = ChunkShape(1), ChunkShape(0)
 
 
@@ -80,7 +80,7 @@ class _Blocks:
 
     def _key(self, task: int) -> ChunkKey:
         if self.program.pair[task]:
-            return PAIR, (), _BOTH if self.program.pair[task] == 1 else _BESIDE
+            return _PAIR, (), _BOTH if self.program.pair[task] == 1 else _BESIDE
         kind, contents, _ = self._contents(task)
         backward = kind != FORWARD
         micro = int(self.program.micro[task])
@@ -91,7 +91,7 @@ class _Blocks:
     def _inside(self, task: int, key: ChunkKey) -> Inside:
         """What is inside a chunk task; those alike share it."""
         kind, _, shape = key
-        if kind == PAIR:
+        if kind == _PAIR:
             whole = self.tables.durations[self.program.graph.duration[task], 0]
             return Inside(chunk_program(shape), np.array([whole, 0.0, 0.0, 0.0, 0.0]), np.zeros(shape.blocks))
         if key not in self.known:

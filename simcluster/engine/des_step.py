@@ -26,7 +26,6 @@ from simcluster.program.graph import SOURCE
 from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, chunk_shape, end_stages
 from simcluster.program.pricing import ATTENTION, CLASSES, GEMM, MEMORY, Machine
 from simcluster.program.step import POSITIONS, StepProgram
-from simcluster.program.step_rows import PAIR
 from simcluster.program.wiring import NO_FLOW, Wiring, replicated
 from simcluster.shapes import CollectiveKind, GroupShape
 
@@ -197,21 +196,18 @@ class StepWires:
                 if key in self.times.chunks:
                     length = float(self.times.chunks[key].duration[0])
                     shares[program.chunk_row(kind, part, position)] = bounded_share(busy, length)
-        if program.shape.two_way:
+        if program.shape.paired:
             self._paired(shares)
         sm_bound, hbm_bound = resource_shares(shares)
         rows = program.graph.duration
         return sm_bound[rows], hbm_bound[rows]
 
     def _paired(self, shares: Floats) -> None:
-        """Shares of overlapped pairs: of a forward, and of the backward of the other direction beside it."""
-        program, pp, lengths = self.program, self.plan.mesh.pp, self.durations
-        for part, position in itertools.product(range(program.parts), range(POSITIONS)):
-            rows = [
-                program.chunk_row(kind, one, position)
-                for kind, one in ((FORWARD, part), (BACKWARD, (part + pp) % program.parts))
-            ]
-            pair = program.chunk_row(PAIR, part, position)
+        """Shares of overlapped pairs: of a forward, and of the backward beside it."""
+        program, lengths = self.program, self.durations
+        for (part, mate), position in itertools.product(program.pairs(), range(POSITIONS)):
+            rows = [program.chunk_row(kind, one, position) for kind, one in ((FORWARD, part), (BACKWARD, mate))]
+            pair = program.pair_row(part, mate, position)
             if lengths[pair] > 0:
                 shares[pair] = np.minimum((shares[rows] * lengths[rows][:, None]).sum(axis=0) / lengths[pair], 1.0)
 

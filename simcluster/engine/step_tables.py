@@ -30,7 +30,6 @@ from simcluster.program.plan import (
 )
 from simcluster.program.pricing import Machine
 from simcluster.program.step import POSITIONS, StepProgram
-from simcluster.program.step_rows import PAIR
 from simcluster.shapes import CollectiveKind, Estimate, GroupShape
 from simcluster.timing.streaming import streaming_time
 
@@ -40,19 +39,28 @@ STEP_COLUMNS = ("actual", "no_data_parallel", "no_expert_context", "no_messages"
 # For each of them the chunk column that gives its chunk times.
 _CHUNK_COLUMN = (0, 1, 2, 2, 2)
 
+_EXCHANGE_SMS = 20.0  # of exchanges beside computing, DeepSeek-V3 report (2024), 3.2.2; others take 8 to 32
+
 ChunkKey = tuple[int, tuple[str, ...], ChunkShape]
 
 
-def overlapped_s(forward: Floats, backward: Floats) -> Floats:
+def exchange_share(machine: Machine) -> float:
+    """Share of a GPU's multiprocessors that exchanges hold while others compute."""
+    return min(1.0, _EXCHANGE_SMS / machine.kernels.device.sms)
+
+
+def overlapped_s(forward: Floats, backward: Floats, sm_share: float = 0.0) -> Floats:
     """Time of a forward beside a backward, by chunk column [s]: computing of both, behind it exchanges of each.
+
+    sm_share   of the multiprocessors, held while exchanges run: computing takes as much longer meanwhile
 
     >>> overlapped_s(np.array([3.0, 2.0, 1.0]), np.array([5.0, 4.0, 3.0])).tolist()[0]
     5.0
     """
     bare = CHUNK_COLUMNS.index("no_expert_context")
-    computing = forward[bare] + backward[bare]
+    computing = float(forward[bare] + backward[bare])
     moving = np.maximum(forward - forward[bare], 0.0) + np.maximum(backward - backward[bare], 0.0)
-    both: Floats = np.maximum.reduce([forward, backward, np.full_like(forward, computing), moving])
+    both: Floats = np.maximum.reduce([forward, backward, computing + sm_share * np.minimum(moving, computing), moving])
     return both
 
 
@@ -140,20 +148,19 @@ class StepTables:
                     self.durations[row, -1] = balanced
                     if self.program.shape.wires:
                         self._wire(one, row)
-        if program.shape.two_way:
+        if program.shape.paired:
             self._pairs()
 
     def _pairs(self) -> None:
-        """Forward of one direction beside backward of the other: exchanges of each hide behind computing of both."""
-        program, pp = self.program, self.plan.mesh.pp
-        for part in range(program.parts):
-            other = (part + pp) % program.parts
-            one, back = (self.chunk(self.virtual[p], k, 1).duration for p, k in ((part, FORWARD), (other, BACKWARD)))
-            both = overlapped_s(one, back)
+        """A forward beside a backward of the same device: exchanges of each hide behind computing of both."""
+        program = self.program
+        for part, mate in program.pairs():
+            one, back = (self.chunk(self.virtual[p], k, 1).duration for p, k in ((part, FORWARD), (mate, BACKWARD)))
+            both = overlapped_s(one, back, exchange_share(self.machine))
             for position in range(POSITIONS):
-                row = program.chunk_row(PAIR, part, position)
+                row = program.pair_row(part, mate, position)
                 self.durations[row] = both[list(_CHUNK_COLUMN)]
-                rows = (program.chunk_row(FORWARD, part, position), program.chunk_row(BACKWARD, other, position))
+                rows = (program.chunk_row(FORWARD, part, position), program.chunk_row(BACKWARD, mate, position))
                 self.durations[row, -1] = self.durations[rows, -1].sum()
 
     def _wire(self, times: ChunkTimes, row: int) -> None:

@@ -5,6 +5,7 @@
 | none, or one stage | 1 |
 | gpipe | m |
 | 1f1b | min(m, p - i) |
+| 1f1b-overlapped | as interleaved with v chunks, one forward more: 2(p - i - 1) + (v - 1)p + 2 |
 | interleaved, v chunks | min(m·v, 2(p - i - 1) + (v - 1)p + 1)/v |
 | breadth-first | m |
 | zb-h1 | min(m, p), when memory is freed by the weight gradient |
@@ -44,9 +45,14 @@ def _one_f_one_b(stage: Num, pp: Num, micro_batches: Num, chunks: int) -> tuple[
     return (np.minimum(micro_batches, np.subtract(pp, stage)),)
 
 
-def _interleaved(stage: Num, pp: Num, micro_batches: Num, chunks: int) -> tuple[Num, ...]:
+def _overlapped(stage: Num, pp: Num, micro_batches: Num, chunks: int) -> tuple[Num, ...]:
+    return _interleaved(stage, pp, micro_batches, chunks, more=1)
+
+
+def _interleaved(stage: Num, pp: Num, micro_batches: Num, chunks: int, more: int = 0) -> tuple[Num, ...]:
     """Forwards run in groups of p micro-batches, chunk after chunk; the peak comes with the first n of them."""
-    n = np.minimum(np.multiply(micro_batches, chunks), 2 * (np.subtract(pp, stage) - 1) + (chunks - 1) * pp + 1)
+    first = 2 * (np.subtract(pp, stage) - 1) + (chunks - 1) * pp + 1 + more
+    n = np.minimum(np.multiply(micro_batches, chunks), first)
     rounds, rest = np.divmod(n, np.multiply(pp, chunks))
     group = np.minimum(pp, np.subtract(micro_batches, rounds * pp))  # the last group may be short
     return tuple(rounds * pp + np.clip(rest - j * group, 0, group) for j in range(chunks))
@@ -71,6 +77,7 @@ SCHEDULES: Mapping[str, Peak] = MappingProxyType(
         "gpipe": _gpipe,
         "breadth-first": _gpipe,
         "1f1b": _one_f_one_b,
+        "1f1b-overlapped": _overlapped,
         "zb-h1": _zb_h1,
         "zb-h2": _zb_h2,
         "dualpipe": _dualpipe,
@@ -104,10 +111,11 @@ def in_flight_sets(schedule: str, stage: Num, pp: Num, micro_batches: Num, virtu
 
 
 def head_sets(schedule: str, pp: Num, micro_batches: Num) -> Num:
-    """Micro-batches whose loss is in flight: all of them where every forward runs first, else one.
+    """Micro-batches whose loss is in flight: all where every forward runs first, two where they overlap, else one.
 
     >>> head_sets("gpipe", 4, 8), head_sets("1f1b", 4, 8)
     (8.0, 1.0)
     """
     last = np.subtract(pp, 1)
-    return chunk_sets("gpipe" if schedule in ("gpipe", "breadth-first") else "1f1b", last, pp, micro_batches)[0]
+    kept = {"breadth-first": "gpipe", "gpipe": "gpipe", "1f1b-overlapped": "1f1b-overlapped"}
+    return chunk_sets(kept.get(schedule, "1f1b"), last, pp, micro_batches)[0]

@@ -34,6 +34,7 @@ from simcluster.workload.layers import layer_kinds
 
 Floats = NDArray[np.float64]
 Key = tuple[bool, str, "Cut", int]  # backward, block, cut, recompute mode
+_EXPERTS_AND_CONTEXT = ("ep", "etp", "cp")  # groups of their exchanges
 _WITH_EXPERTS = ("experts", "experts-window", "mtp")
 
 
@@ -104,7 +105,7 @@ class BlockTable:
         self._tasks: dict[Key, _Task] = {}
         self._keys: dict[Key, Key] = {}
         self._build()
-        self._solved = _solve_all(self._tasks, self.machine, len(self.sizes))
+        self._solved = _solve_all(self._tasks, self.machine, len(self.sizes), job.family.ep_overlap)
 
     def times(self, backward: bool, block: str) -> Seconds:
         """Times of a block in every layout."""
@@ -155,8 +156,11 @@ class BlockTable:
         }
 
 
-def _solve_all(tasks: Mapping[Key, _Task], machine: Machine, columns: int) -> dict[Key, Floats]:
-    """(3, micro-batches) device, hosted and host seconds of each task."""
+def _solve_all(tasks: Mapping[Key, _Task], machine: Machine, columns: int, hidden: bool) -> dict[Key, Floats]:
+    """(3, micro-batches) device, hosted and host seconds of each task.
+
+    hidden   exchanges of experts and of context may hide behind another micro-batch, and take no time
+    """
     every = [op for task in tasks.values() for op in task.ops]
     groups = [task.groups for task in tasks.values() for _ in task.ops]
     seconds = _priced(every, groups, machine, columns)
@@ -165,6 +169,8 @@ def _solve_all(tasks: Mapping[Key, _Task], machine: Machine, columns: int) -> di
     for key, task in tasks.items():
         own = seconds[start : start + len(task.ops)]
         start += len(task.ops)
+        if hidden:
+            own = own * np.array([[getattr(op.operator, "group", "") not in _EXPERTS_AND_CONTEXT] for op in task.ops])
         host = np.array([float(getattr(op.operator, "kernels", 1)) for op in task.ops]) * machine.host_issue_s
         structure = tuple((op.stream, op.after) for op in task.ops)
         alike.setdefault(structure, []).append((key, own, np.cumsum(host), task.ops))

@@ -27,10 +27,11 @@ from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.setup import MemorySetup
 from simcluster.memory.stage import state_bytes
 from simcluster.memory.units import sharding_buffers
+from simcluster.parallel.schedules import overlapped
 from simcluster.parallel.stages import ChunkContents, stage_contents
 from simcluster.planner.job import Job
 from simcluster.planner.space import Points
-from simcluster.resolve.layout import shard_ranks
+from simcluster.resolve.layout import overlaps_experts, shard_ranks
 from simcluster.shapes import Num
 from simcluster.workload.layers import LayerKind, layer_kind
 
@@ -50,13 +51,25 @@ class _Rows:
 
 def peak_bytes(job: Job, points: Points) -> Floats:
     """Device peak of each layout in bytes: (points, recomputes, strategies)."""
+    peaks = _peaks(job, points, "1f1b")
+    beside = [place for place, name in enumerate(job.strategies) if overlaps_experts(job.family, 2, name)]
+    rows = np.flatnonzero(points.ep > 1)
+    if beside and rows.size:
+        peaks[rows[:, None], :, beside] = _peaks(job, points.take(rows), overlapped.NAME)[:, :, beside].swapaxes(1, 2)
+    return peaks
+
+
+def _peaks(job: Job, points: Points, schedule: str) -> Floats:
+    """The same under a schedule."""
     peaks = np.zeros((len(points), len(job.recomputes), len(job.strategies)))
-    for signature, rows in _signatures(job, points).items():
+    for signature, rows in _signatures(job, points, schedule).items():
         for split in (0, 1):
             chosen = points.sequence_parallel[rows.point] == split
             if chosen.any():
                 some = _some(rows, chosen)
-                np.maximum.at(peaks, some.point, _stage(job, points.take(some.point), signature, some, bool(split)))
+                np.maximum.at(
+                    peaks, some.point, _stage(job, points.take(some.point), signature, some, bool(split), schedule)
+                )
     return peaks
 
 
@@ -65,14 +78,14 @@ def _some(rows: _Rows, chosen: NDArray[np.bool_]) -> _Rows:
     return _Rows(rows.point[chosen], held, alive, rows.embedded[chosen])
 
 
-def _signatures(job: Job, points: Points) -> dict[Signature, _Rows]:
+def _signatures(job: Job, points: Points, schedule: str) -> dict[Signature, _Rows]:
     """Stages to look at, by signature."""
     found: dict[Signature, list[_Rows]] = {}
     shapes = points.pp * 10_000 + points.virtual
     order = np.argsort(shapes, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(shapes[order])) + 1):
         if rows.size:
-            for signature, one in _pipeline(job, points, rows):
+            for signature, one in _pipeline(job, points, rows, schedule):
                 found.setdefault(signature, []).append(one)
     return {signature: _joined(several) for signature, several in found.items()}
 
@@ -87,7 +100,7 @@ def _joined(several: Sequence[_Rows]) -> _Rows:
     )
 
 
-def _pipeline(job: Job, points: Points, rows: NDArray[np.int64]) -> list[tuple[Signature, _Rows]]:
+def _pipeline(job: Job, points: Points, rows: NDArray[np.int64], schedule: str) -> list[tuple[Signature, _Rows]]:
     """Unlike stages of layouts that split the model alike."""
     pp, virtual = int(points.pp[rows[0]]), int(points.virtual[rows[0]])
     seen: dict[Any, tuple[int, tuple[ChunkContents, ...]]] = {}
@@ -98,7 +111,7 @@ def _pipeline(job: Job, points: Points, rows: NDArray[np.int64]) -> list[tuple[S
         seen.setdefault(key, (index, chunks))
     result = []
     for index, chunks in seen.values():
-        sets = chunk_sets("1f1b", index, pp, points.micro_batches[rows], virtual)
+        sets = chunk_sets(schedule, index, pp, points.micro_batches[rows], virtual)
         kinds = frozenset(kind for chunk in chunks for kind in counted[chunk])
         held = {kind: np.full(len(rows), float(sum(counted[c][kind] for c in chunks))) for kind in kinds}
         alive = {kind: _weighted([counted[c][kind] for c in chunks], sets, len(rows)) for kind in kinds}
@@ -116,7 +129,9 @@ def _weighted(weights: Sequence[float], sets: Sequence[Num], count: int) -> Floa
     return np.zeros(count) + total(weight * one for weight, one in zip(weights, sets, strict=True))
 
 
-def memory_setup(job: Job, points: Points, sequence_parallel: bool, strategy: str, recompute: str) -> MemorySetup:
+def memory_setup(
+    job: Job, points: Points, sequence_parallel: bool, strategy: str, recompute: str, schedule: str = "1f1b"
+) -> MemorySetup:
     """What memory depends on, numbers as arrays over layouts."""
     mode, modules = recompute_modules_of(recompute, job.family.selective_modules)
     shards, expert_shards = shard_counts(job, points, strategy)
@@ -128,7 +143,7 @@ def memory_setup(job: Job, points: Points, sequence_parallel: bool, strategy: st
         micro_batch=points.micro_batch,
         sequence=job.sequence,
         micro_batches=points.micro_batches,
-        schedule="1f1b",
+        schedule=schedule,
         sequence_parallel=sequence_parallel,
         sharding=strategy,
         shard_ranks=shards,
@@ -157,7 +172,9 @@ def shard_counts(job: Job, points: Points, strategy: str) -> tuple[NDArray[np.in
     return shards, np.where((shards > 1) & (strategy != "none"), experts, 1)
 
 
-def _stage(job: Job, points: Points, signature: Signature, rows: _Rows, sequence_parallel: bool) -> Floats:
+def _stage(
+    job: Job, points: Points, signature: Signature, rows: _Rows, sequence_parallel: bool, schedule: str
+) -> Floats:
     """Device peak of one stage of each layout: (rows, recomputes, strategies)."""
     setup = memory_setup(job, points, sequence_parallel, job.strategies[0], job.recomputes[0])
     groups = (
@@ -170,7 +187,7 @@ def _stage(job: Job, points: Points, signature: Signature, rows: _Rows, sequence
     )
     fixed = PRIORS.workspace_bytes + PRIORS.context_bytes + communicator_bytes(groups)
     fixed = fixed + total(exchange_buffers(job.arch, setup, job.family).values())
-    moving = [_moving(job, points, signature, rows, sequence_parallel, mode) for mode in job.recomputes]
+    moving = [_moving(job, points, signature, rows, sequence_parallel, mode, schedule) for mode in job.recomputes]
     resident = [_resident(job, points, signature, rows, sequence_parallel, one) for one in job.strategies]
     fixed = fixed + np.zeros(len(points))
     return np.stack([np.stack([fixed + move + rest for rest in resident], -1) for move in moving], 1)
@@ -185,11 +202,17 @@ def _samples(job: Job, signature: Signature) -> list[ChunkContents]:
 
 
 def _moving(
-    job: Job, points: Points, signature: Signature, rows: _Rows, sequence_parallel: bool, recompute: str
+    job: Job,
+    points: Points,
+    signature: Signature,
+    rows: _Rows,
+    sequence_parallel: bool,
+    recompute: str,
+    schedule: str,
 ) -> Floats:
     """Activations in flight, the moment of the peak, and what the allocator adds to them."""
     arch, family = job.arch, job.family
-    setup = memory_setup(job, points, sequence_parallel, job.strategies[0], recompute)
+    setup = memory_setup(job, points, sequence_parallel, job.strategies[0], recompute, schedule)
     samples = _samples(job, signature)
     moving: Num = total(transient_bytes(arch, samples, setup, family).values())
     slack: Num = 0.0

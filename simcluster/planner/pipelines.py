@@ -60,7 +60,10 @@ class Bounder:
         contents = stage_contents(job.arch.layers, pp, virtual, None, job.family.stage_balance)
         parts = [contents[part % pp][part // pp] for part in range(pp * virtual)]
         forward, backward = (self._chunks(parts, rows, times, back) for back in (False, True))
-        pipe = _Pipe(pp, virtual, points.micro_batches[rows], forward, backward, *self._messages(pp, virtual, rows))
+        most = 2 * pp if job.family.ep_overlap else pp  # forwards beside backwards start earlier
+        pipe = _Pipe(
+            pp, virtual, points.micro_batches[rows], forward, backward, *self._messages(pp, virtual, rows), most
+        )
         return self._longest(rows, pipe, contents[0])
 
     def _longest(self, rows: Ints, pipe: _Pipe, stage: tuple[ChunkContents, ...]) -> Floats:
@@ -148,7 +151,7 @@ def _chunk_s(names: list[str], rows: Ints, times: dict[tuple[bool, str], Seconds
 
 @dataclass(frozen=True, slots=True)
 class _Pipe:
-    """Chunk times (rows, parts) and messages (rows, parts - 1) of layouts of one depth."""
+    """Chunk times (rows, parts) and messages (rows, parts - 1) of layouts of one depth; at `most` so many in flight."""
 
     pp: int
     virtual: int
@@ -158,6 +161,7 @@ class _Pipe:
     sent: Floats
     gathered: Floats
     overlap: bool
+    most: int
 
     def lead(self) -> Floats:
         """When the first forward of each part can start: (rows, parts)."""
@@ -183,11 +187,11 @@ class _Pipe:
         return np.asarray(whole - np.hstack([np.zeros((rows, 1)), self.sent[:, : self.pp - 1]]))
 
     def loops(self) -> Floats:
-        """Without interleaving: p micro-batches take at least one way through all stages and back."""
+        """Without interleaving: as many micro-batches as are in flight take one way through all stages and back."""
         if self.virtual > 1 or self.pp == 1:
             return np.zeros(len(self.forward))
         loop = (self.forward + self.backward).sum(axis=1) + 2 * (self.sent + self.gathered).sum(axis=1)
-        turns, rest = np.divmod(self.micro_batches - 1, self.pp)
+        turns, rest = np.divmod(self.micro_batches - 1, self.most)
         return np.asarray((turns + 1) * loop + rest * self.backward[:, 0])
 
     def after_last(self) -> Floats:

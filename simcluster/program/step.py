@@ -15,7 +15,7 @@ import numpy as np
 from simcluster.parallel.schedules import stage_orders
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 from simcluster.program.graph import NO_LAG, SOURCE, Ints, TaskGraph, graph_from_edges
-from simcluster.program.step_rows import PAIR, PAIRED, POSITIONS, StepRows, StepShape
+from simcluster.program.step_rows import POSITIONS, StepRows, StepShape
 
 __all__ = ["POSITIONS", "StepProgram", "StepRows", "StepShape", "step_program"]
 
@@ -95,10 +95,14 @@ class _Chunks:
             pair[start + order.pairs + 1] = 2
         return _Chunks(kind, micro, virtual, stage, index, starts, pair, index[GRADIENTS].max(axis=0))
 
-    def rows(self, shape: StepShape) -> Ints:
+    def rows(self, rows: StepRows) -> Ints:
         """Duration row of every chunk task."""
-        kind = np.where(self.pair == 0, self.kind, np.where(self.pair == 1, PAIR, PAIRED))
-        return (kind * shape.pp * shape.virtual_stages + self.virtual) * POSITIONS + _positions(shape, self.micro)
+        place = _positions(rows.shape, self.micro)
+        found = (self.kind * rows.parts + self.virtual) * POSITIONS + place
+        first = np.flatnonzero(self.pair == 1)
+        found[first] = rows.pair_row(self.virtual[first], self.virtual[first + 1], place[first])
+        found[self.pair == 2] = rows.beside_row
+        return found
 
 
 def _chunk_edges(edges: _Edges, chunks: _Chunks, rows: StepRows, offset: int = 0) -> None:
@@ -255,7 +259,7 @@ def step_program(shape: StepShape) -> StepProgram:
     steps = tail.optimizer(reduced)
     _hang_gathers_behind(tail, gathers, steps)
     rows = tail.rows
-    chunk_rows = chunks.rows(shape)
+    chunk_rows = chunks.rows(rows)
     if shape.wires:
         _wire_edges(edges, chunks, chunk_rows, rows)
     wire_rows = [rows.wire_base + wire * rows.chunk_rows + chunk_rows for wire in range(shape.wire_count)]

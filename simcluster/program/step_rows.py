@@ -7,13 +7,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from simcluster.parallel.schedules import SPLIT
+from simcluster.parallel.schedules import SPLIT, overlapped
 from simcluster.program.graph import Ints
 
 Number = TypeVar("Number", int, Ints)
 
 POSITIONS = 3  # first, middle, last micro-batch of a chunk
-PAIR, PAIRED = 4, 5  # kinds of rows: a forward with the backward beside it, and that backward (which adds no time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class StepShape:
     ends: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.wires and self.split:
+        if self.wires and (self.split or self.paired):
             raise ValueError(f"{self.schedule} with shards that move inside chunks is not simulated")
 
     @property
@@ -57,6 +56,11 @@ class StepShape:
     def two_way(self) -> bool:
         """Whether micro-batches enter at both ends: chunk 0 of a stage serves one direction, chunk 1 the other."""
         return self.schedule == "dualpipe" and self.pp > 1
+
+    @property
+    def paired(self) -> bool:
+        """Whether forwards run beside backwards."""
+        return self.two_way or self.schedule == overlapped.NAME
 
     @property
     def rolling(self) -> bool:
@@ -109,6 +113,22 @@ class StepRows:
         """Duration row of a chunk."""
         return (kind * self.parts + virtual_stage) * POSITIONS + position
 
+    def pairs(self) -> list[tuple[int, int]]:
+        """Virtual stages of a forward and of a backward that may run beside it: of one device; of both directions."""
+        pp = self.shape.pp
+        held = [(one, chunk * pp + one % pp) for one in range(self.parts) for chunk in range(self.shape.virtual_stages)]
+        return [(one, mate) for one, mate in held if one != mate or not self.shape.two_way]
+
+    def pair_row(self, part: Number, mate: Number, position: Number) -> Number:
+        """Duration row of a forward of a virtual stage beside a backward of its mate."""
+        pair = part * self.shape.virtual_stages + mate // self.shape.pp
+        return (self.kinds * self.parts + pair) * POSITIONS + position
+
+    @property
+    def beside_row(self) -> int:
+        """Duration row of the backwards of pairs, which add no time."""
+        return (self.kinds + self.shape.virtual_stages) * self.parts * POSITIONS
+
     @property
     def bucket_base(self) -> int:
         """First duration row of the gradient buckets; gathers, then barrier, tied, optimizer of each stage follow."""
@@ -142,8 +162,7 @@ class StepRows:
     @property
     def chunk_rows(self) -> int:
         """Rows of a table over chunks."""
-        kinds = PAIRED + 1 if self.shape.two_way else self.kinds
-        return kinds * self.parts * POSITIONS
+        return self.beside_row + 1 if self.shape.paired else self.kinds * self.parts * POSITIONS
 
     @property
     def duration_rows(self) -> int:

@@ -260,7 +260,7 @@ def _about(evaluation: Evaluation, stage: int, shown: Mapping[str, int], missing
     left_out += [f"{what}micro-batches {count} to {whole - 1}" for what, count in shown.items() if count < whole]
     left_out += [f"counter: {name}" for name in missing]
     shape = evaluation.times.program.shape
-    left_out += ["insides of chunks that run overlapped"] if shape.two_way else []
+    left_out += ["insides of chunks that run overlapped"] if shape.paired else []
     left_out += ["kernels of input gradients whose weight gradients run apart"] if shape.split else []
     return {
         "made_by": f"simcluster {simcluster.__version__}, simulated, not measured",

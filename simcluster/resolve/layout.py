@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simcluster.memory.recompute import MODULES
-from simcluster.parallel.schedules import SPLIT, dualpipe
+from simcluster.parallel.schedules import SPLIT, dualpipe, overlapped
 from simcluster.program.compression import Compression
 from simcluster.resolve.batch import settle_batch, settle_length
 from simcluster.resolve.expert_parallel import expert_degrees, expert_imbalance
@@ -99,6 +99,8 @@ def resolve_layout(
     _check_schedule(schedule, strategy, plan.pp, batch.micro_batches, batch.micro_batch * dp, trail)
     _check_compression(scenario, strategy, trail)
     ep, etp = expert_degrees(plan, arch, dp, family, trail)
+    if schedule == "1f1b" and overlaps_experts(family, ep, strategy):
+        schedule = overlapped.NAME
     return Layout(
         tp=plan.tp,
         pp=plan.pp,
@@ -240,6 +242,11 @@ def _schedule(plan: Parallelism, virtual_stages: int) -> str:
     if virtual_stages > 1 and plan.order == "breadth-first":
         return "breadth-first"
     return "1f1b" if plan.pp == 1 and plan.schedule in SPLIT else plan.schedule
+
+
+def overlaps_experts(family: SoftwareFamily, ep: int, strategy: str) -> bool:
+    """Whether 1F1B runs forwards beside backwards, so that exchanges of experts hide."""
+    return family.ep_overlap and ep > 1 and strategy not in _IN_CHUNKS
 
 
 def _check_schedule(schedule: str, strategy: str, pp: int, micro_batches: int, sequences: int, trail: Trail) -> None:

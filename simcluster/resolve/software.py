@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from simcluster.errors import InputError
 from simcluster.memory.precision import LOW_BYTES
+from simcluster.parallel.schedules import overlapped
 from simcluster.resolve.compatibility_rules import load_rules
 from simcluster.resolve.data_parallel import WHOLE
 from simcluster.resolve.records import Layout
@@ -58,6 +59,7 @@ READ = frozenset(
         "optimizer_bytes",
     }
 )
+_BESIDE = (overlapped.NAME, "dualpipe")  # schedules that run forwards beside backwards
 READ_UNFUSED = frozenset({"fused_softmax"})
 READ_LOW = frozenset({"fp8_attention", "fp8_weight_cache", "fp8_param_gather"})
 READ_DATA = frozenset({"gradient_dtype", "overlap_grad_reduce", "bucket_bytes", "bucket_bytes_per_rank"})
@@ -80,6 +82,7 @@ def fields_read(family: SoftwareFamily, layout: Layout, arch: Architecture) -> f
         (READ_CONTEXT, layout.cp > 1),
         (READ_EXPERTS, arch.experts > 0),
         ({"dispatcher"}, layout.ep > 1),
+        ({"ep_overlap"}, layout.ep > 1 and layout.schedule in ("1f1b", overlapped.NAME)),
         ({"shared_expert_overlap"}, layout.ep > 1 and arch.shared_ffn > 0),
         (READ_PIPELINE, layout.pp > 1),
         ({"overlap_p2p_interleaved" if layout.virtual_stages > 1 else "overlap_p2p"}, layout.pp > 1),
@@ -124,7 +127,7 @@ def fields_settling(training: Training, layout: Layout, arch: Architecture) -> f
 def fields_unbuilt(family: SoftwareFamily, layout: Layout) -> tuple[str, ...]:
     """Fields of a family that would change this layout's step and that nothing computes yet."""
     unbuilt = (
-        ("ep_overlap", family.ep_overlap and layout.ep > 1),
+        ("ep_overlap", family.ep_overlap and layout.ep > 1 and layout.schedule not in _BESIDE),
         ("cuda_graph_modules", bool(family.cuda_graph_modules) and not family.cuda_graphs),
     )
     return tuple(name for name, matters in unbuilt if matters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from simcluster.evaluation import Engine, Evaluation, evaluate
@@ -12,6 +13,11 @@ from simcluster.planner import Plan, needs_plan, plan_layout
 from simcluster.resolve import Layout
 from simcluster.scenario import Loaded, Origin, apply_changes
 from simcluster.shapes import Assumption
+
+# How a scenario names schedules that follow from something else.
+_STATED_AS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {"breadth-first": {"schedule": "1f1b", "order": "breadth-first"}, "1f1b-overlapped": {"schedule": "1f1b"}}
+)
 
 
 def settled(loaded: Loaded, catalogue: Catalogue, engine: Engine = "max-plus", seed: int = 0) -> Evaluation:
@@ -62,8 +68,9 @@ def with_layout(loaded: Loaded, layout: Layout) -> Loaded:
 
 def layout_changes(layout: Layout) -> Mapping[str, Any]:
     """A layout as changes by dotted path; replicas follow from the number of GPUs."""
-    degrees = ("tp", "pp", "cp", "schedule", "virtual_stages", "sequence_parallel")
+    degrees = ("tp", "pp", "cp", "virtual_stages", "sequence_parallel")
     plan: dict[str, Any] = {name: getattr(layout, name) for name in degrees}
+    plan |= _STATED_AS.get(layout.schedule, {"schedule": layout.schedule})
     plan |= {"ep": layout.ep, "etp": layout.etp} if layout.ep > 1 or layout.etp > 1 else {}
     modules = layout.recompute.split("+")
     named = layout.recompute in ("none", "selective", "full")

@@ -62,7 +62,7 @@ class SoftwareFamily:
       tp_overlap_moe         the same in models with experts
       cp_communication       context parallel exchange: p2p ring, all-gather of keys and values, all-to-all of heads
       dispatcher             how tokens reach their experts; deepep and hybridep send one copy per node or domain
-      ep_overlap             expert all-to-all overlaps another micro-batch's compute; named in a result, not computed
+      ep_overlap             1F1B runs forwards beside backwards of other micro-batches, to hide exchanges of experts
       shared_expert_overlap  shared experts run while tokens travel to the others and back
       grouped_gemm           local experts run as one grouped GEMM (else one GEMM each)
       default_ep             expert parallel size when it is not stated: one, or as many as there are ranks and experts

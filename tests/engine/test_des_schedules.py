@@ -12,27 +12,27 @@ from simcluster.engine.maxplus import solve
 from simcluster.engine.period import step_time
 from simcluster.engine.step_flows import Interference
 from simcluster.program.step import StepShape, step_program
-from simcluster.program.step_rows import PAIRED
 
 SCHEDULES = ("none", "gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1", "zb-h2", "dualpipe")
+OVERLAPPED = ("1f1b-overlapped", "interleaved-overlapped")
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", [*SCHEDULES, *OVERLAPPED])
 @settings(deadline=None, max_examples=12)
 @given(data=st.data())
 def test_random_programs_agree(schedule, data):
     pp = {"none": 1, "dualpipe": 2 * data.draw(st.integers(1, 3))}.get(schedule, data.draw(st.integers(2, 5)))
-    m = data.draw(st.integers(1, 6)) * (pp if schedule == "interleaved" else 1)
+    m = data.draw(st.integers(1, 6)) * (pp if schedule.startswith("interleaved") else 1)
     m = 2 * pp + 2 * (m % 3) if schedule == "dualpipe" else m
-    v = {"interleaved": 2, "breadth-first": 3, "dualpipe": 2}.get(schedule, 1)
+    v = {"interleaved": 2, "interleaved-overlapped": 2, "breadth-first": 3, "dualpipe": 2}.get(schedule, 1)
     buckets = tuple(tuple(data.draw(st.integers(0, 2)) for _ in range(v)) for _ in range(pp))
-    name = "1f1b" if schedule == "interleaved" else schedule
+    name = schedule.replace("interleaved", "1f1b")
     flags = [data.draw(st.booleans()) for _ in range(3)]
     program = step_program(StepShape(name, pp, m, v, None, buckets, buckets, *flags))
     draws = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     durations = draws.uniform(0.5, 2.0, (program.duration_rows, 1))
-    if program.shape.two_way:
-        durations[program.chunk_row(PAIRED, 0, 0) : program.bucket_base] = 0.0
+    if program.shape.paired:
+        durations[program.beside_row] = 0.0
     lags = draws.uniform(0.0, 0.3, (program.lag_rows, 1))
     shortest = durations[: program.bucket_base].min(initial=2.0, where=durations[: program.bucket_base] > 0)
     lags[program.release_base :] = -draws.uniform(0, 1, (program.lag_rows - program.release_base, 1)) * shortest

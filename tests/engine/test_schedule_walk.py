@@ -15,7 +15,6 @@ from simcluster.engine.period import step_time
 from simcluster.parallel.schedules import stage_orders, zb_h2
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 from simcluster.program.step import POSITIONS, StepProgram, StepShape, step_program
-from simcluster.program.step_rows import PAIR
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1", "zb-h2", "dualpipe")
 
@@ -60,7 +59,10 @@ class Job:
                 durations[first : first + POSITIONS] = by_kind[kind, part]
         if program.shape.two_way:
             for part in range(program.parts):
-                first, other = program.chunk_row(PAIR, part, 0), (part + self.pp) % program.parts
+                first, other = (
+                    program.pair_row(part, (part + self.pp) % program.parts, 0),
+                    (part + self.pp) % program.parts,
+                )
                 both = by_kind[FORWARD, part] + by_kind[BACKWARD, other]
                 durations[first : first + POSITIONS] = both if self.pair is None else self.pair
         for kind in (FORWARD, BACKWARD):

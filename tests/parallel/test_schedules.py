@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simcluster.memory.inflight import in_flight_sets
 from simcluster.parallel.schedules import (
     breadth_first,
     dualpipe,
     gpipe,
     interleaved,
     one_f_one_b,
+    overlapped,
     stage_orders,
     zb_h1,
     zb_h2,
@@ -138,3 +140,29 @@ def test_nothing_is_left_in_flight_and_a_second_step_holds_no_more(schedule, hal
         assert held[-1] == 0
         assert held.min() >= 0
         assert np.cumsum(gain[np.tile(order.kind, 2)]).max() == held.max() == peak_in_flight(order)
+
+
+def test_pairs_of_unlike_micro_batches():
+    """By hand: four stages, two forwards ahead of the next one and one on the last, pairs, the remaining backwards."""
+    assert overlapped.order(4, 6, 3).text() == "F0 F1&B0 F2&B1 F3&B2 F4&B3 F5&B4 B5"
+    assert overlapped.order(4, 6, 2).text() == "F0 F1 F2 F3&B0 F4&B1 F5&B2 B3 B4 B5"
+    virtual = overlapped.order(2, 4, 1, 2)
+    assert virtual.text(chunks=True) == (
+        "F0.0 F1.0 F0.1 F1.1&B0.1 F2.0&B1.1 F3.0&B0.0 F2.1&B1.0 F3.1&B2.1 B3.1 B2.0 B3.0"
+    )
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 3))
+def test_overlapped_holds_one_set_more(pp, groups, v):
+    m = pp * groups
+    for stage in range(pp):
+        order = overlapped.order(pp, m, stage, v)
+        plain = interleaved.order(pp, m, stage, v)
+        assert peak_in_flight(order) == min(peak_in_flight(plain) + 1, m * v)
+        assert peak_in_flight(order) == pytest.approx(in_flight_sets("1f1b-overlapped", stage, pp, m, v) * v)
+        seen = list(zip(order.kind.tolist(), order.micro.tolist(), order.chunk.tolist()))
+        assert len(set(seen)) == len(seen) == 2 * m * v
+        at = {one: index for index, one in enumerate(seen)}
+        for place in order.pairs.tolist():
+            assert (order.kind[place], order.kind[place + 1]) == (0, 1)
+            assert at[0, order.micro[place + 1], order.chunk[place + 1]] < place  # its own forward was before

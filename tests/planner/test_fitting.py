@@ -26,6 +26,12 @@ WINDOWS = {
         ("experts", "generic", {"sequence_length": 32768, "global_batch": 32}),
         (LATENT, "megatron-core", {}),
         (LATENT, "fsdp2", {}),
+        ("experts", "megatron-core", {"software": {"family": "megatron-core", "overrides": {"ep_overlap": True}}}),
+        (
+            "experts",
+            "megatron-core",
+            {"software": {"overrides": {"ep_overlap": True}}, "sharding": {"strategy": "zero-2"}},
+        ),
         (WINDOWS, "deepspeed", {}),
         (WINDOWS, "megatron-lm-2021", {"precision": "fp16"}),
         ("dense", "fsdp2", {"sharding": {"strategy": "hsdp", "group": "node"}}),

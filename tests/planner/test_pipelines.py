@@ -14,6 +14,7 @@ CASES = [
     ("dense", "generic", {"sequence_length": 65536, "global_batch": 16}),
     ("experts", "megatron-core", {"expert_imbalance": 1.5}),
     ("experts", "fsdp1", {}),
+    ("experts", "megatron-core", {"software": {"family": "megatron-core", "overrides": {"ep_overlap": True}}}),
     ("experts", "megatron-deepspeed", {"precision": "fp16"}),
     ("experts", "generic", {"sharding": {"strategy": "hsdp", "group": "node"}}),
     ("dense", "colossalai", {"grad_compression": "bf16"}),
@@ -27,7 +28,8 @@ def test_the_bound_is_never_beaten(whole, catalogue, open_layout, models, model,
     bounds = bound_tokens_per_s(every.job, every.candidates, catalogue)
     rates = np.array([every.tokens_per_s(row) for row in range(len(every.candidates))])
     assert (rates <= bounds * (1 + 1e-9)).all()
-    assert np.median(bounds / rates) < 1.05
+    beside = every.job.family.ep_overlap  # exchanges that may hide are left out of the bound
+    assert np.median(bounds / rates) < (1.1 if beside else 1.05)
 
 
 def test_the_bound_is_tight_without_traffic(whole, catalogue, open_layout, models):

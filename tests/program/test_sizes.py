@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from simcluster.engine.maxplus import solve
 from simcluster.program.sizes import sized
 from simcluster.program.step import StepShape, step_program
-from simcluster.program.step_rows import PAIR
 
 
 def _program(schedule="1f1b", pp=2, m=2, wires=False):
@@ -80,8 +79,9 @@ def test_a_pair_grows_as_its_parts_do():
     """Forward 1 and backward 3, together 4: of sizes a and b they take a + 3 b."""
     program = _program("dualpipe", m=4)
     durations, lags = np.zeros((program.duration_rows, 1)), np.zeros((program.lag_rows, 1))
-    for kind, seconds in ((0, 1.0), (1, 3.0), (2, 1.5), (3, 1.5), (PAIR, 4.0)):
+    for kind, seconds in ((0, 1.0), (1, 3.0), (2, 1.5), (3, 1.5)):
         durations[program.chunk_row(kind, 0, 0) : program.chunk_row(kind + 1, 0, 0)] = seconds
+    durations[program.pair_row(0, 0, 0) : program.beside_row] = 4.0
     sizes = [1.0, 2.0, 5.0, 1.0]
     one = sized(program, durations, lags, sizes)
     pairs = np.flatnonzero(program.pair == 1)

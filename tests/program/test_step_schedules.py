@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from simcluster.engine.maxplus import solve
 from simcluster.engine.period import step_time
-from simcluster.parallel.schedules import breadth_first, dualpipe, gpipe, one_f_one_b, zb_h1, zb_h2
+from simcluster.parallel.schedules import breadth_first, dualpipe, gpipe, one_f_one_b, overlapped, zb_h1, zb_h2
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 from simcluster.program.step import StepShape, step_program
-from simcluster.program.step_rows import PAIR
 
 TIMES = st.floats(0.1, 3)
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1", "zb-h2", "dualpipe")
@@ -36,7 +35,10 @@ def tables(program, forward=1.0, inputs=1.0, weights=1.0, lag=0.0, pair=None):
             durations[program.chunk_row(kind, part, position)] = seconds[kind][part % pp]
         if program.shape.two_way:
             both = sum(of)[part % pp] if pair is None else pair
-            durations[program.chunk_row(PAIR, part, position)] = both
+            durations[program.pair_row(part, (part + pp) % program.parts, position)] = both
+        elif program.shape.paired:
+            for mate in range(part % pp, program.parts, pp):
+                durations[program.pair_row(part, mate, position)] = sum(of)[part % pp] if pair is None else pair
     for part, kind in itertools.product(range(program.parts), (0, 1)):
         if program.senders(kind)[part] >= 0:
             lags[program.message_lag(kind, part)] = lag
@@ -213,3 +215,24 @@ def test_1f1b_lies_between_its_bounds(pp, m, data):
 
 def test_closed_bubbles_of_the_plain_schedules():
     assert gpipe.bubble_s(4, 1.0, 2.0) == one_f_one_b.bubble_s(4, 1.0, 2.0) == 9.0
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 3), TIMES, TIMES)
+def test_pairs_that_take_what_their_parts_take_are_1f1b(pp, groups, v, forward, backward):
+    m = pp * groups
+    found = makespan("1f1b-overlapped", pp, m, v, forward, backward, 0.0)
+    bubble = overlapped.bubble_s(pp, forward, backward, v)
+    assert found == pytest.approx(m * (forward + backward) + bubble, rel=1e-12)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(1, 5), st.integers(2, 12), TIMES, TIMES, st.floats(0.4, 1.0))
+def test_shorter_pairs_shorten_the_steady_state_alone(pp, m, forward, backward, share):
+    """One stage: warm-up forward, m - 1 pairs, the last backward. More: never below all pairs of a stage in a row."""
+    both = share * (forward + backward)
+    found = makespan("1f1b-overlapped", pp, m, 1, forward, backward, 0.0, pair=both)
+    if pp == 1:
+        assert found == pytest.approx(forward + (m - 1) * both + backward, rel=1e-12)
+    assert found >= max(0, m - pp) * both
+    assert found <= makespan("1f1b-overlapped", pp, m, 1, forward, backward, 0.0) * (1 + 1e-12)

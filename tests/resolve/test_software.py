@@ -85,7 +85,7 @@ def test_every_field_is_read_somewhere_or_known_as_unbuilt(settle):
         one = settle(*sets)
         seen |= fields_read(one.family, one.layout, one.arch)
         seen |= fields_settling(one.scenario.training, one.layout, one.arch)
-    assert set(field_names()) - seen == {"ep_overlap", "cuda_graph_modules"}
+    assert set(field_names()) - seen == {"cuda_graph_modules"}
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,18 @@ def test_defaults_of_the_newer_parallelism_are_listed(settle, layout):
 OVERLAPS = "training.software={family: hai-llm, date: 2024-12}"  # runs dispatch beside another micro-batch
 
 
-def test_an_overlap_that_is_not_built_is_named(settle):
-    assert settle(*LAYOUTS["experts"], OVERLAPS).family.ep_overlap
-    assert settle(*LAYOUTS["experts"], OVERLAPS).unmodelled == ("training.software.ep_overlap",)
-    assert settle(*LAYOUTS["dense"], OVERLAPS).unmodelled == ()
-    stated = settle(*LAYOUTS["experts"], "training.software.overrides.ep_overlap=true")
-    assert stated.unmodelled == ("training.software.overrides.ep_overlap",)
+def test_experts_exchanges_overlap_where_the_schedule_can(settle):
+    """1F1B runs forwards beside backwards then; other schedules do not, and the setting is named."""
+    found = settle(*LAYOUTS["experts"], OVERLAPS)
+    assert found.family.ep_overlap
+    assert found.layout.schedule == "1f1b-overlapped"
+    assert found.unmodelled == ()
+    assert settle(*LAYOUTS["dense"], OVERLAPS).layout.schedule == "1f1b"
+    wires = settle(*LAYOUTS["experts"], OVERLAPS, "training.sharding.strategy=zero-2", "training.micro_batch=1")
+    assert wires.layout.schedule == "1f1b"
+    assert wires.unmodelled == ("training.software.ep_overlap",)
+    piped = ("training.parallelism={tp: 2, pp: 2, ep: 4, schedule: gpipe}",)
+    assert settle(MOE, *piped, OVERLAPS).unmodelled == ("training.software.ep_overlap",)
 
 
 def test_graphs_of_parts_are_named_unless_whole_layers_are_replayed(settle):

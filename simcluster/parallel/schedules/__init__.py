@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from simcluster.parallel.schedules import breadth_first, dualpipe, gpipe, interleaved, one_f_one_b, zb_h1, zb_h2
+from simcluster.parallel.schedules import (
+    breadth_first,
+    dualpipe,
+    gpipe,
+    interleaved,
+    one_f_one_b,
+    overlapped,
+    zb_h1,
+    zb_h2,
+)
 from simcluster.parallel.schedules.order import Order
 
 SPLIT = ("zb-h1", "zb-h2", "dualpipe")  # schedules that run input and weight gradients apart
@@ -14,7 +23,8 @@ def stage_orders(
     """Orders of all stages.
 
     schedule   "gpipe", "1f1b" (with virtual_stages > 1 interleaved, depth first), "breadth-first", "zb-h1", "zb-h2",
-               "dualpipe" (whose two directions are chunks 0 and 1), or "none" (gradient accumulation)
+               "dualpipe" (whose two directions are chunks 0 and 1), "1f1b-overlapped" (as 1f1b, forwards beside
+               backwards), or "none" (gradient accumulation)
 
     >>> [len(o) for o in stage_orders("1f1b", 2, 3)]
     [6, 6]
@@ -31,6 +41,8 @@ def stage_orders(
         return zb_h2.orders(pp, micro_batches)
     if schedule == "dualpipe" and pp > 1:
         return tuple(dualpipe.order(pp, micro_batches, stage) for stage in range(pp))
+    if schedule == overlapped.NAME:
+        return tuple(overlapped.order(pp, micro_batches, stage, virtual_stages, group) for stage in range(pp))
     if virtual_stages > 1:
         return tuple(interleaved.order(pp, micro_batches, s, virtual_stages, group) for s in range(pp))
     return tuple(one_f_one_b.order(pp, micro_batches, stage) for stage in range(pp))
