@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from simcluster.analysis.timeline import Span, timeline
-from simcluster.analysis.waterfall import CAUSES
 from simcluster.evaluation import Evaluation
 from simcluster.reports import frames
 from simcluster.reports.figures import TIMES, unit_of
@@ -136,7 +135,7 @@ def comparison_waterfalls(comparison: Comparison) -> Figure:
     longest = float(frame.sum(axis=1).max())
     scale, unit = _scale([longest])
     figure, axes = _figure(1.6 + 0.45 * len(frame))
-    shown = [cause for cause in CAUSES[::-1] if clear(float(frame[cause].max()), longest)]
+    shown = [cause for cause in frame.columns if clear(float(frame[cause].max()), longest)]
     _stack(axes, [str(name) for name in frame.index], {cause: list(frame[cause] * scale) for cause in shown})
     axes.set_xlabel(f"step time, {unit}")
     _legend(figure, axes)
