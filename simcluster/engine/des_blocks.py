@@ -117,7 +117,7 @@ class _Blocks:
             for row, (stage, chunk, index) in enumerate(rows):
                 bucket = buckets(self.plan, self.plan.contents[stage][chunk], backward)[index]
                 found[base + row] = bucket.last if backward else bucket.first
-        for row, (stage, chunk, index) in enumerate(program.copy_rows if not program.shape.wires else ()):
+        for row, (stage, chunk, index) in enumerate(program.copy_rows):
             found[program.copy_base + row] = buckets(self.plan, self.plan.contents[stage][chunk], True)[index].last
         return found
 
