@@ -137,7 +137,7 @@ class StepTables:
         data, offload = self.plan.data, self.plan.offload
         assert offload is not None
         shard = own / data.shards + their / data.expert_shards
-        return shard * data.parameter_bytes / offload.to_gpu_bytes_per_s
+        return shard * offload.parameter_bytes / offload.to_gpu_bytes_per_s
 
     def _chunks(self) -> None:
         program, columns = self.program, list(_CHUNK_COLUMN)
@@ -293,8 +293,8 @@ class StepTables:
     def _copies(self, offload: OffloadPlan) -> None:
         """Copies of gradients and parameters, updates and drives; piece by piece as gradients are summed."""
         data, program = self.plan.data, self.program
-        update = offload.update_bytes(data.gradient_bytes, data.parameter_bytes) / offload.update_bytes_per_s
-        back = 0.0 if offload.parameters else data.parameter_bytes / offload.to_gpu_bytes_per_s
+        update = offload.update_bytes(data.gradient_bytes) / offload.update_bytes_per_s
+        back = 0.0 if offload.parameters else offload.parameter_bytes / offload.to_gpu_bytes_per_s
         rates = [data.gradient_bytes / offload.to_host_bytes_per_s, update, back]
         if offload.drives:
             rates += [offload.state_bytes / offload.read_bytes_per_s, offload.state_bytes / offload.write_bytes_per_s]

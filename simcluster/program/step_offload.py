@@ -1,4 +1,4 @@
-"""Tasks of states that live outside the GPU: copies of gradients, updates by the processors, copies of parameters.
+"""Tasks of states outside the GPU: copies of gradients, updates by the processors, copies of parameters.
 
 Each stage has streams of its own for copies to the host, updates, copies to the GPU, and drives. The drives read one
 piece ahead of the update and write behind it, one thing at a time.

@@ -24,6 +24,7 @@ from simcluster.units import format_percent, format_seconds
 
 # Colours that readers without red or green tell apart (Okabe and Ito, 2008).
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+GREY = "#999999"
 _KINDS = {
     "forward": BLUE,
     "backward": GREEN,
@@ -33,6 +34,11 @@ _KINDS = {
     "gather": ORANGE,
     "norm": PINK,
     "tied_embedding": PINK,
+    "copy_gradients": RED,
+    "update": GREY,
+    "copy_parameters": ORANGE,
+    "read_states": SKY,
+    "write_states": BLUE,
 }
 _LANES = {
     "compute": (0.0, 0.6),
@@ -40,6 +46,10 @@ _LANES = {
     "data_parallel": (0.62, 0.14),
     "replicas": (0.77, 0.1),
     "messages": (0.88, 0.1),
+    "to_host": (0.77, 0.05),
+    "to_gpu": (0.82, 0.05),
+    "host": (0.3, 0.3),  # mostly while the GPU waits
+    "drives": (0.0, 0.25),
 }
 _COMPUTING = ("compute", "beside")
 _LEGEND = 6  # words beside each other

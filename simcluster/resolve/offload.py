@@ -23,6 +23,7 @@ _SHARE = 0.8  # estimate: of a link's rate to pinned memory, and of what a proce
 _ROOM = 0.9  # estimate: of host memory, the rest is for the system, data loading and the frameworks
 _C2C_BYTES_PER_S = {"grace": 450e9, "vera": 900e9}  # NVLink-C2C, one direction (NVIDIA data sheets: twice that in all)
 _USUAL_HOST, _USUAL_DRIVE, _SOCKETS = "x86-2-socket", "nvme-4tb", 2
+_FP32 = 4.0
 _PIECES = 2  # that are in the host while states pass through it
 
 
@@ -42,12 +43,16 @@ def offload_plan(
     copy, update = _copy_rate(node, trail), _update_rate(node, catalogue, trail)
     drives = device == "nvme"
     read, write = _drive_rates(node, catalogue, trail) if drives else (0.0, 0.0)
+    states = family_states(family, layout.precision)
+    fp32 = states.weights >= _FP32  # the weights are what is updated, no copy of them is
     found = OffloadPlan(
         device=device,
         to_host_bytes_per_s=copy,
         to_gpu_bytes_per_s=copy,
         update_bytes_per_s=update,
-        state_bytes=family_states(family, layout.precision).optimizer,
+        state_bytes=states.optimizer + (states.weights if fp32 else 0.0),
+        parameter_bytes=states.weights if fp32 else plan.data.parameter_bytes,
+        apart=not fp32,
         parameters=layout.strategy in WHOLE and layout.shards > 1,
         read_bytes_per_s=read,
         write_bytes_per_s=write,
@@ -113,11 +118,11 @@ def _drive_rates(node: NodeSpec, catalogue: Catalogue, trail: Trail) -> tuple[fl
 def _check_room(found: OffloadPlan, node: NodeSpec, plan: StepPlan, trail: Trail) -> None:
     """Notes a node whose memory, or drives, are too small; whose size nobody knows, that it was not looked at."""
     held, data = node_parameters(plan, node.gpus), plan.data
-    copies = data.gradient_bytes + data.parameter_bytes
+    each = found.host_bytes(data.gradient_bytes)
     states = held * found.state_bytes
     passing = node.gpus * _PIECES * data.bucket_bytes / data.gradient_bytes / data.shards * found.state_bytes
-    needed = held * copies + (min(states, passing) if found.drives else states)
-    what = f"{held / 1e9:.4g}e9 parameters a node x {copies + (0 if found.drives else found.state_bytes):g} bytes"
+    needed = held * each + (min(states, passing) if found.drives else 0.0)
+    what = f"{held / 1e9:.4g}e9 parameters a node x {each:g} bytes"
     advice = "share the states among more ranks (sharding.strategy zero-1 or above), use more nodes"
     _compare(
         needed,
