@@ -81,7 +81,7 @@ def cut_plan(job: Job, cut: Cut, micro_batches: NDArray[np.int64]) -> StepPlan:
         expert_imbalance=(job.training.expert_imbalance or 1.0) if cut.ep > 1 else 1.0,
     )  # fmt: skip
     family = job.context_family if cut.cp > 1 and job.context_family else job.family
-    plan = step_plan(arch, job.cluster, family, layout, Parallelism(), trail)
+    plan = step_plan(arch, job.cluster, family, layout, Parallelism())
     sizes = micro_batches.astype(float)
     exchange = replace(plan.exchange, bytes=plan.exchange.bytes * sizes)
     return replace(plan, batch=Batch(sizes, job.sequence, cut.cp), exchange=exchange)
@@ -137,7 +137,7 @@ class BlockTable:
         key = (backward, block, same, mode if backward and layer else 0)
         self._keys[backward, block, cut, mode] = key
         if key not in self._tasks:
-            again = recompute_plan(self.job.recomputes[key[3]], plan.arch, self.job.family, Trail())
+            again = recompute_plan(self.job.recomputes[key[3]], plan.arch, self.job.family)
             self._tasks[key] = _Task(block_ops(replace(plan, recompute=again), block, backward), groups)
 
     def blocks(self) -> list[str]:

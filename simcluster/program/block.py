@@ -6,9 +6,9 @@ kernel that made its input; a kernel waits for the exchange that brings its inpu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from simcluster.shapes import Gemm, Num, Operator, Transfer
 from simcluster.workload.elements import Element, Kernel
 
 COMPUTE, EXCHANGE = 0, 1
+_SHARED = "shared_"  # elements of experts that see every token
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class ExchangePlan:
     chunks           > 1: tp exchange and GEMM are cut into that many pieces that overlap piece by piece
     context          "p2p" (ring), "all-gather" or "all-to-all"
     expert_copies    bytes that cross between ranks over those of one copy for each chosen expert (deduplication)
+    shared_beside    shared experts run while tokens travel to the others and back, instead of behind them
     """
 
     tp: int
@@ -43,6 +45,7 @@ class ExchangePlan:
     ep: int = 1
     etp: int = 1
     expert_copies: float = 1.0
+    shared_beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,27 +169,78 @@ def _context(weaver: _Weaver, element: Element, kernels: Sequence[Kernel], back:
         weaver.blocking(replace(gathered, name=f"{element.name}_scatter_keys", kind="reduce_scatter"), recompute)
 
 
-def _experts(weaver: _Weaver, element: Element, kernels: Sequence[Kernel], first: bool, recompute: bool) -> None:
-    """Kernels of experts, tokens travelling before (`first`) or after them; over etp they are gathered or summed."""
+def _experts(
+    weaver: _Weaver,
+    element: Element,
+    kernels: Sequence[Kernel],
+    first: bool,
+    recompute: bool,
+    beside: _Beside | None = None,
+) -> None:
+    """Kernels of experts, tokens travelling before (`first`) or after them; over etp they are gathered or summed.
+
+    What runs `beside` the exchange needs none of its tokens: before it the kernels' own, after it what follows waits
+    for both.
+    """
     plan = weaver.exchange
     size = element.bytes
     travel = Transfer(f"{element.name}_{element.exchange}", "alltoall", size * plan.expert_copies, "ep")
     spread = Transfer(f"{element.name}_etp", "all_gather" if first else "reduce_scatter", size * plan.etp, "etp")
     moves = [one for one, degree in ((travel, plan.ep), (spread, plan.etp)) if degree > 1]
-    for one in moves if first else ():
-        weaver.blocking(one, recompute)
+    if first:
+        _travel(weaver, moves, recompute, beside)
     weaver.kernels(kernels, recompute)
-    for one in reversed(moves) if not first else ():
+    if not first:
+        _travel(weaver, moves[::-1], recompute, beside)
+
+
+def _travel(weaver: _Weaver, moves: Sequence[Transfer], recompute: bool, beside: _Beside | None) -> None:
+    """Transfers one after the other, and what runs beside them."""
+    entry = weaver.ready
+    for one in moves:
         weaver.blocking(one, recompute)
+    if beside is not None:
+        arrived = weaver.ready
+        weaver.ready = tuple(dict.fromkeys((*entry, *beside.done)))
+        beside.run()
+        beside.done = weaver.ready
+        weaver.ready = tuple(dict.fromkeys((*arrived, *beside.done))) if beside.last else arrived
+
+
+@dataclass
+class _Beside:
+    """Work beside an exchange of tokens: `run` adds it; `done` is its last operation so far; no more after `last`."""
+
+    run: Callable[[], None]
+    done: tuple[int, ...] = ()
+    last: bool = False
+
+
+def _apart(plan: ExchangePlan, elements: Sequence[Element]) -> tuple[Sequence[Element], tuple[Element, ...]]:
+    """Elements in the order of the data, and the shared experts that run beside the exchanges of the others."""
+    if not (plan.shared_beside and plan.ep > 1 and any(one.exchange == "dispatch" for one in elements)):
+        return elements, ()
+    shared = tuple(one for one in elements if one.name.startswith(_SHARED))
+    return tuple(one for one in elements if one not in shared), shared
+
+
+def _halves(shared: Sequence[Element]) -> tuple[Sequence[Element], Sequence[Element]]:
+    """What runs beside the first exchange, and beside the second: the last linear of shared experts apart."""
+    return shared[:-1], shared[-1:]
 
 
 def _forward(weaver: _Weaver, elements: Sequence[Element], recompute: bool) -> None:
     plan = weaver.exchange
+    elements, shared = _apart(plan, elements)
+    early, late = _halves(shared)
+    beside = _Beside(lambda: _forward(weaver, early, recompute)) if shared else None
     for element in elements:
         if element.exchange == "context":
             _context(weaver, element, element.forward, back=False, recompute=recompute)
         elif element.exchange in ("dispatch", "combine"):
-            _experts(weaver, element, element.forward, element.exchange == "dispatch", recompute)
+            if beside is not None and element.exchange == "combine":
+                beside.run, beside.last = partial(_forward, weaver, late, recompute), True
+            _experts(weaver, element, element.forward, element.exchange == "dispatch", recompute, beside)
         elif plan.tp == 1 or element.exchange == "none" or not element.forward:
             weaver.kernels(element.forward, recompute)
         elif element.exchange == "row":
@@ -212,13 +266,13 @@ def _backward_column(weaver: _Weaver, element: Element) -> None:
     weaver.ready = tuple(dict.fromkeys((*weaver.ready, *reduced)))
 
 
-def _backward_element(weaver: _Weaver, element: Element) -> None:
+def _backward_element(weaver: _Weaver, element: Element, beside: _Beside | None = None) -> None:
     plan = weaver.exchange
     kernels = (*element.dgrad, *element.wgrad)
     if element.exchange == "context":
         _context(weaver, element, element.dgrad, back=True, recompute=False)
     elif element.exchange in ("dispatch", "combine"):
-        _experts(weaver, element, kernels, element.exchange == "combine", recompute=False)
+        _experts(weaver, element, kernels, element.exchange == "combine", recompute=False, beside=beside)
     elif plan.tp == 1 or element.exchange == "none":
         weaver.kernels(kernels)
     elif element.exchange == "column":
@@ -230,13 +284,18 @@ def _backward_element(weaver: _Weaver, element: Element) -> None:
 
 
 def _backward(weaver: _Weaver, elements: Sequence[Element], dropped: Mapping[str, float]) -> None:
+    elements, shared = _apart(weaver.exchange, elements)
+    early, late = _halves(shared)  # of the forward: backward takes the last linear first
+    beside = _Beside(lambda: _backward(weaver, late, dropped)) if shared else None
     for element in reversed(elements):
         share = dropped.get(element.part, dropped.get(element.name, 0.0))
         if share and element.exchange in ("dispatch", "combine"):  # what experts read has to travel again
             _experts(weaver, element, element.forward, element.exchange == "dispatch", recompute=True)
         elif share:  # its forward was not kept: run it again before its backward
             weaver.kernels(element.forward, recompute=True, share=share)
-        _backward_element(weaver, element)
+        if beside is not None and element.exchange == "dispatch":
+            beside.run, beside.last = partial(_backward, weaver, early, dropped), True
+        _backward_element(weaver, element, beside)
 
 
 def forward_block(elements: Sequence[Element], exchange: ExchangePlan) -> tuple[BlockOp, ...]:

@@ -14,12 +14,12 @@ Record = TypeVar("Record", bound=type)
 Single: TypeAlias = bool | int | float | str | None
 
 
-def _described(record: Record) -> Record:
+def described(record: Record) -> Record:
     """The text under a key is its description in the schema; other keys are refused."""
     return with_config(ConfigDict(use_attribute_docstrings=True, extra="forbid"))(record)
 
 
-@_described
+@described
 class AssumptionRecord(TypedDict):
     """A value that nobody stated."""
 
@@ -30,7 +30,7 @@ class AssumptionRecord(TypedDict):
     """Why this value, and its source where it has one."""
 
 
-@_described
+@described
 class StepRecord(TypedDict):
     """One training step."""
 
@@ -52,7 +52,7 @@ class StepRecord(TypedDict):
     """Component of the waterfall with the largest loss."""
 
 
-@_described
+@described
 class CauseRecord(TypedDict):
     """One entry of the waterfall; all of them sum to the step time."""
 
@@ -60,7 +60,7 @@ class CauseRecord(TypedDict):
     time_s: float
 
 
-@_described
+@described
 class KindsRecord(TypedDict):
     """Peak of the fullest stage, in bytes, as three tools would measure it."""
 
@@ -72,7 +72,7 @@ class KindsRecord(TypedDict):
     """What the device has given away."""
 
 
-@_described
+@described
 class StageRecord(TypedDict):
     """Memory of one pipeline stage."""
 
@@ -82,7 +82,7 @@ class StageRecord(TypedDict):
     """Bytes by component at the peak; they sum to it."""
 
 
-@_described
+@described
 class MemoryRecord(TypedDict):
     """Peak memory of a GPU."""
 
@@ -95,7 +95,7 @@ class MemoryRecord(TypedDict):
     stages: list[StageRecord]
 
 
-@_described
+@described
 class PowerRecord(TypedDict):
     """Power while the job trains, in W."""
 
@@ -119,7 +119,7 @@ class PowerRecord(TypedDict):
     """Seconds of a step by phase: compute, memory_bound, exposed_communication, idle."""
 
 
-@_described
+@described
 class RunRecord(TypedDict):
     """The weeks of a run; days and counts where a number of tokens is stated."""
 
@@ -145,7 +145,7 @@ class RunRecord(TypedDict):
     """Shares of the wall time: useful, checkpoint, lost_work, restart, downtime, degraded; they sum to 1."""
 
 
-@_described
+@described
 class BreakEvenRecord(TypedDict):
     """Owning against renting the same GPUs on demand."""
 
@@ -162,7 +162,7 @@ class BreakEvenRecord(TypedDict):
     """Gain of owning over the horizon, in today's money."""
 
 
-@_described
+@described
 class CostRecord(TypedDict):
     """Money in USD, where the scenario says how the machines are got."""
 
@@ -195,7 +195,7 @@ class CostRecord(TypedDict):
     """Null for a rent, and where nobody rents such GPUs out."""
 
 
-@_described
+@described
 class ConfidenceRecord(TypedDict):
     """How sure the step time is."""
 
@@ -207,7 +207,7 @@ class ConfidenceRecord(TypedDict):
     """Upper end of the 80 % interval."""
 
 
-@_described
+@described
 class MetaRecord(TypedDict):
     """How the answer was made."""
 
@@ -221,7 +221,7 @@ class MetaRecord(TypedDict):
     """Seed of the draws behind intervals of differences."""
 
 
-@_described
+@described
 class CriticalPartRecord(TypedDict):
     """A part of the critical path; the seconds of all parts sum to the path."""
 
@@ -236,7 +236,7 @@ class CriticalPartRecord(TypedDict):
     """By which the step gets shorter if all of this takes 10 % less time."""
 
 
-@_described
+@described
 class CriticalRecord(TypedDict):
     """What makes the step as long as it is."""
 
@@ -246,7 +246,7 @@ class CriticalRecord(TypedDict):
     parts: list[CriticalPartRecord]
 
 
-@_described
+@described
 class BlameRecord(TypedDict):
     """A slow node."""
 
@@ -257,7 +257,7 @@ class BlameRecord(TypedDict):
     """By which the step were shorter if it alone were typical."""
 
 
-@_described
+@described
 class StragglersRecord(TypedDict):
     """Steps on nodes of unlike speed, in seconds."""
 
@@ -273,7 +273,7 @@ class StragglersRecord(TypedDict):
     """Step times after each: swapped, dropped, rebalanced, binned, binned_rebalanced."""
 
 
-@_described
+@described
 class SimulateRecord(TypedDict):
     """Answer of `simulate`, and a candidate's evaluation in `compare`."""
 
@@ -298,7 +298,7 @@ class SimulateRecord(TypedDict):
     meta: MetaRecord
 
 
-@_described
+@described
 class DeltaRecord(TypedDict):
     """A candidate against the baseline, in the unit of the metric, under draws common to both."""
 
@@ -314,7 +314,7 @@ class DeltaRecord(TypedDict):
     """That the candidate's figure is the lower one; 0.5 where they are the same."""
 
 
-@_described
+@described
 class CandidateRecord(TypedDict):
     """One candidate."""
 
@@ -325,7 +325,7 @@ class CandidateRecord(TypedDict):
     energy_per_token_j where both candidates have them."""
 
 
-@_described
+@described
 class VerdictRecord(TypedDict):
     """The decision in words."""
 
@@ -340,7 +340,7 @@ class VerdictRecord(TypedDict):
     """What would gain more than choosing between the candidates."""
 
 
-@_described
+@described
 class CompareRecord(TypedDict):
     """Answer of `compare`."""
 
@@ -351,93 +351,4 @@ class CompareRecord(TypedDict):
     verdict: VerdictRecord
     notes: list[str]
     """Why figures may not be comparable."""
-    meta: MetaRecord
-
-
-@_described
-class RowRecord(TypedDict):
-    """A row of a table of published figures, predicted or skipped; null where there is no figure."""
-
-    id: str
-    source: str
-    split: str
-    trust: str
-    gpu: str
-    n_gpus: int | None
-    published: float | None
-    """In `unit`."""
-    predicted: float | None
-    """In `unit`."""
-    unit: str
-    low: float | None
-    """Lower end of the 80 % interval of the prediction."""
-    high: float | None
-    """Upper end of the 80 % interval of the prediction."""
-    error: float | None
-    """Predicted over published, minus 1."""
-    grade: str
-    assumed: list[str]
-    """What the row left open, as "path = value: why"."""
-    skipped_because: str | None
-    """Null for a judged row."""
-    floor: float | None
-    """What the naive floor predicts, in `unit`."""
-    precision: str
-    kind: str
-    """dense or moe."""
-    model: str
-    layers: int
-    tokens: float
-    """Tokens of a step, 0 where unknown."""
-
-
-@_described
-class ErrorsRecord(TypedDict):
-    """Figures of relative errors (predicted over published, minus 1); null where there is nothing to average."""
-
-    count: int
-    median_absolute_error: float | None
-    mean_absolute_error: float | None
-    p90_absolute_error: float | None
-    mean_error: float | None
-    """Signed: above zero, predictions are too slow on average."""
-    coverage: float | None
-    """Share of rows whose published figure lies in the 80 % interval."""
-    median_half_width: float | None
-    """Of the 80 % intervals, over the prediction."""
-
-
-@_described
-class GroupRecord(ErrorsRecord):
-    """Rows that share something, beside the naive floor on the same rows."""
-
-    naive_floor: ErrorsRecord
-
-
-@_described
-class SummaryRecord(GroupRecord):
-    """All rows of a table."""
-
-    skipped: dict[str, int]
-    """Rows by reason."""
-    order_accuracy: float | None
-    """Share of pairs of layouts of one job put in the right order."""
-    order_pairs: int
-    by_gpu: dict[str, GroupRecord]
-    by_source: dict[str, GroupRecord]
-    by_split: dict[str, GroupRecord]
-    by_trust: dict[str, GroupRecord]
-    by_precision: dict[str, GroupRecord]
-    by_kind: dict[str, GroupRecord]
-
-
-@_described
-class ValidateRecord(TypedDict):
-    """Answer of `validate`."""
-
-    schema_version: str
-    kind: str
-    """training, memory, collectives, gemm, attention or diagnose."""
-    rows: list[RowRecord]
-    summary: SummaryRecord
     meta: MetaRecord

@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from simcluster.data import data_root
-from simcluster.reports.record_types import CompareRecord, SimulateRecord, ValidateRecord
+from simcluster.reports.record_types import CompareRecord, SimulateRecord
 from simcluster.reports.records import SCHEMA_VERSION
+from simcluster.reports.validate_types import ValidateRecord
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 ANSWERS: dict[str, type] = {"simulate": SimulateRecord, "compare": CompareRecord, "validate": ValidateRecord}

@@ -9,8 +9,8 @@ from typing import cast
 from simcluster.reports.blocks import Block, Column, Points, Table, Words
 from simcluster.reports.csv import write
 from simcluster.reports.layout import Page
-from simcluster.reports.record_types import ErrorsRecord, GroupRecord, RowRecord, SummaryRecord, ValidateRecord
 from simcluster.reports.records import SCHEMA_VERSION, meta_record
+from simcluster.reports.validate_types import ErrorsRecord, GroupRecord, RowRecord, SummaryRecord, ValidateRecord
 from simcluster.units import format_count, format_percent, format_seconds
 from simcluster.validate.records import RowResult
 from simcluster.validate.summary import Errors, Group, Summary, summarise

@@ -56,18 +56,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     trail = Trail(loaded.origins)
     for path, value in stated_values(loaded).items():
         trail.state(path, value, str(loaded.origins[path]))
-    arch = look_up_model(loaded, catalogue, trail)
-    cluster = look_up_cluster(scenario, catalogue, trail)
-    if cluster is not None:
-        trail.take(cluster.assumptions)
-    family = resolve_software(scenario, cluster.node.gpu.generation if cluster else "", trail)
-    if cluster is not None:
-        check_compatibility(scenario, cluster, family, trail)
-    check_plan(scenario, arch, trail)
-    if arch is None or cluster is None:
-        trail.stop()
-    assert arch is not None
-    assert cluster is not None
+    arch, cluster, family = _named(loaded, catalogue, trail)
     means = _means(loaded, arch, cluster, family, catalogue, trail)
     layout = resolve_layout(scenario, arch, cluster.gpus, cluster.node.gpus, family, trail)
     profile = look_up_profile(loaded, cluster.node.gpu, trail)
@@ -79,7 +68,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     assert isinstance(parallelism, Parallelism)
     note_defaults(scenario, family, layout, arch, trail)
     executed = executed_architecture(arch, layout.tp, trail)
-    plan = step_plan(executed, cluster, family, layout, parallelism, trail)
+    plan = step_plan(executed, cluster, family, layout, parallelism)
     trail.stop()
     machine = _machine(cluster, family, layout, plan, profile, trail)
     if parallelism.stages == "balanced":
@@ -99,6 +88,24 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         means=means,
         unmodelled=(*_unmodelled(loaded, plan), *_unmodelled_software(scenario, family, layout, arch)),
     )
+
+
+def _named(loaded: Loaded, catalogue: Catalogue, trail: Trail) -> tuple[Architecture, Cluster, SoftwareFamily]:
+    """Model, machines and software; stops where one of the first two is not known."""
+    scenario = loaded.scenario
+    arch = look_up_model(loaded, catalogue, trail)
+    cluster = look_up_cluster(scenario, catalogue, trail)
+    if cluster is not None:
+        trail.take(cluster.assumptions)
+    family = resolve_software(scenario, cluster.node.gpu.generation if cluster else "", trail)
+    if cluster is not None:
+        check_compatibility(scenario, cluster, family, trail)
+    check_plan(scenario, arch, trail)
+    if arch is None or cluster is None:
+        trail.stop()
+    assert arch is not None
+    assert cluster is not None
+    return arch, cluster, family
 
 
 def _check_tokens(scenario: Scenario, layout: Layout | None, trail: Trail) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from simcluster.memory.recompute import MODULES
 from simcluster.parallel.schedules import SPLIT, dualpipe
 from simcluster.program.compression import Compression
 from simcluster.resolve.batch import settle_batch, settle_length
@@ -132,6 +133,11 @@ def _check_supported(scenario: Scenario, trail: Trail) -> None:
     for path, wanted, what in findings:
         if wanted:
             trail.unsupported(f"training.{path}", what)
+    if isinstance(training.recompute, RecomputeModules):
+        for module in training.recompute.modules:
+            if module not in MODULES:
+                advice = f"known: {', '.join(sorted(MODULES))}"
+                trail.problem("training.recompute.modules", f"unknown module {module!r}", advice)
     if scenario.cluster.background:
         trail.unsupported("cluster.background", "other traffic on the fabric")
 

@@ -29,18 +29,14 @@ from simcluster.timing.software import SoftwareFamily
 from simcluster.workload.elements import ACTIVATION_BYTES, Batch, LayerPlan
 from simcluster.workload.layers import layer_kind
 from simcluster.workload.parameters import padded_vocab
-from simcluster.workload.rerun import MODULES, rerun_shares
+from simcluster.workload.rerun import rerun_shares
 
 
-def recompute_plan(mode: str, arch: Architecture, family: SoftwareFamily, trail: Trail) -> RecomputePlan:
+def recompute_plan(mode: str, arch: Architecture, family: SoftwareFamily) -> RecomputePlan:
     """What the backward runs again, from a mode or from modules joined by "+"."""
     kind, modules = recompute_modules_of(mode, family.selective_modules)
     if kind != "selective":
         return RecomputePlan(whole_layers=kind == "full")
-    for module in modules:
-        if module not in MODULES:
-            advice = f"known: {', '.join(sorted(MODULES))}"
-            trail.problem("training.recompute.modules", f"unknown module {module!r}", advice)
     return RecomputePlan(parts=tuple(sorted(rerun_shares(modules, arch).items())))
 
 
@@ -50,7 +46,6 @@ def step_plan(
     family: SoftwareFamily,
     layout: Layout,
     parallelism: Parallelism,
-    trail: Trail,
 ) -> StepPlan:
     """The plan of one step."""
     mesh = Mesh(layout.tp, layout.cp, layout.dp, layout.pp)
@@ -71,6 +66,7 @@ def step_plan(
             bytes=ACTIVATION_BYTES * wide * float(batch.tokens) * arch.hidden,
             sequence_parallel=layout.sequence_parallel,
             bulk_overlap=family.tp_bulk_overlap,
+            shared_beside=family.shared_expert_overlap,
             chunks=_chunks(arch, family, layout),
             hidden=arch.hidden,
             cp=layout.cp,
@@ -80,7 +76,7 @@ def step_plan(
             expert_copies=expert_copies(arch, family, _expert_group(cluster, layout), layout.ep),
         ),
         widening=wide,
-        recompute=recompute_plan(layout.recompute, arch, family, trail),
+        recompute=recompute_plan(layout.recompute, arch, family),
         data=data_parallel_plan(cluster, family, layout, mesh),
         pipeline=PipelinePlan(
             schedule=layout.schedule,

@@ -80,6 +80,7 @@ def fields_read(family: SoftwareFamily, layout: Layout, arch: Architecture) -> f
         (READ_CONTEXT, layout.cp > 1),
         (READ_EXPERTS, arch.experts > 0),
         ({"dispatcher"}, layout.ep > 1),
+        ({"shared_expert_overlap"}, layout.ep > 1 and arch.shared_ffn > 0),
         (READ_PIPELINE, layout.pp > 1),
         ({"overlap_p2p_interleaved" if layout.virtual_stages > 1 else "overlap_p2p"}, layout.pp > 1),
         ({"selective_modules"}, layout.recompute == "selective"),

@@ -30,13 +30,16 @@ def by_speed(candidates: Sequence[Candidate]) -> Verdict:
 
 
 def _rival(best: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Whom the best is least sure to beat; where it beats all, the next fastest."""
+    """Whom to name: one that is as fast, else whom the best is least sure to beat, else the next fastest."""
 
     def sure(one: Candidate) -> float:
         ratio = best.evaluation.step.tokens_per_s / one.evaluation.step.tokens_per_s
         return gain_band(ratio, best.evaluation.error_terms, one.evaluation.error_terms)[2]
 
     fitting = [one for one in others if one.evaluation.memory.fits]
+    next_one = max(fitting or others, key=lambda one: one.evaluation.step.tokens_per_s)
+    if best.evaluation.step.tokens_per_s / next_one.evaluation.step.tokens_per_s - 1 < ALIKE and fitting:
+        return next_one
     unsure = [one for one in fitting if sure(one) < CLEAR]
     return min(unsure, key=sure) if unsure else max(others, key=lambda one: one.evaluation.step.tokens_per_s)
 

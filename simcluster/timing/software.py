@@ -63,6 +63,7 @@ class SoftwareFamily:
       cp_communication       context parallel exchange: p2p ring, all-gather of keys and values, all-to-all of heads
       dispatcher             how tokens reach their experts; deepep and hybridep send one copy per node or domain
       ep_overlap             expert all-to-all overlaps another micro-batch's compute; named in a result, not computed
+      shared_expert_overlap  shared experts run while tokens travel to the others and back
       grouped_gemm           local experts run as one grouped GEMM (else one GEMM each)
       default_ep             expert parallel size when it is not stated: one, or as many as there are ranks and experts
       overlap_p2p            pipeline messages do not block their stage (plain schedules)
@@ -121,6 +122,7 @@ class SoftwareFamily:
     cp_communication: Literal["p2p", "all-gather", "all-to-all"] = "p2p"
     dispatcher: Literal["all-gather", "all-to-all", "deepep", "hybridep"] = "all-to-all"
     ep_overlap: bool = False
+    shared_expert_overlap: bool = False
     grouped_gemm: bool = True
     default_ep: Literal["one", "all"] = "one"
     overlap_p2p: bool = False

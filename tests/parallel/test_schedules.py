@@ -124,3 +124,17 @@ def test_zero_bubble_peaks(pp, m):
 @given(st.integers(1, 9), st.integers(1, 4))
 def test_breadth_first_keeps_all(m, v):
     assert peak_in_flight(breadth_first.order(m, v)) == m * v
+
+
+@pytest.mark.parametrize("schedule", ["none", "gpipe", "1f1b", "breadth-first", "zb-h1", "zb-h2", "dualpipe"])
+@given(half=st.integers(1, 4), more=st.integers(0, 6))
+def test_nothing_is_left_in_flight_and_a_second_step_holds_no_more(schedule, half, more):
+    """Each forward's activations go with its last gradient, so peaks do not depend on the number of steps."""
+    pp = 2 * half
+    m = 2 * pp + 2 * more
+    gain = np.array([1, -1, -1, 0])  # forward, whole backward, weight gradients, input gradients
+    for order in stage_orders(schedule, pp, m, 2 if schedule == "breadth-first" else 1):
+        held = np.cumsum(gain[order.kind])
+        assert held[-1] == 0
+        assert held.min() >= 0
+        assert np.cumsum(gain[np.tile(order.kind, 2)]).max() == held.max() == peak_in_flight(order)

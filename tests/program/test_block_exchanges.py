@@ -170,3 +170,44 @@ def test_streams_run_as_two_queues_and_as_a_longest_path(data, context, sp, agai
         busy = [sum(length for op, length in zip(ops, lengths) if op.stream == stream) for stream in (0, 1)]
         assert max(busy) <= ends.max() <= sum(busy) * (1 + 1e-12)
         assert {op.stream for op in ops} <= {COMPUTE, EXCHANGE}
+
+
+SHARED_UP = Element("shared_up", (Gemm("s_up", 1, 1, 1),), (Gemm("s_up_d", 1, 1, 1),), (Gemm("s_up_w", 1, 1, 1),))
+SHARED_DOWN = Element(
+    "shared_down", (Gemm("s_down", 1, 1, 1),), (Gemm("s_down_d", 1, 1, 1),), (Gemm("s_down_w", 1, 1, 1),)
+)
+SHARED_LAYER = (*EXPERTS, SHARED_UP, SHARED_DOWN)
+
+
+def beside(ep=4):
+    return ExchangePlan(1, 0.0, False, ep=ep, shared_beside=True)
+
+
+@given(*(st.floats(0, 10) for _ in range(7)))
+def test_shared_experts_run_while_tokens_travel(permute, out, up, down, home, shared_up, shared_down):
+    """Forward: the longer of dispatch and first linear, the others' kernels, the longer of way home and last."""
+    times = {"permute": permute, "up_dispatch": out, "up": up, "down": down, "down_combine": home}
+    times |= {"s_up": shared_up, "s_down": shared_down}
+    taken = seconds(forward_block(SHARED_LAYER, beside()), times)
+    assert taken == pytest.approx(permute + max(out, shared_up) + up + down + max(home, shared_down))
+    assert seconds(forward_block(SHARED_LAYER, sparse(4)), times) == pytest.approx(sum(times.values()))
+
+
+@given(*(st.floats(0, 10) for _ in range(6)))
+def test_shared_experts_hide_the_way_of_gradients_too(out, home, experts, shared_up, shared_down, permute):
+    """Backward: beside the first exchange the gradients of the last linear, beside the second those of the first."""
+    times = {"down_combine": home, "down_d": experts, "up_d": experts, "up_dispatch": out, "permute_back": permute}
+    times |= {"s_down_d": shared_down, "s_up_d": shared_up, "s_up_w": shared_up}
+    taken = seconds(backward_block(SHARED_LAYER, beside()), times)
+    assert taken == pytest.approx(max(home, shared_down) + 2 * experts + max(out, 2 * shared_up) + permute)
+
+
+def test_nothing_is_beside_where_nothing_travels():
+    for make in (forward_block, backward_block):
+        assert make(SHARED_LAYER, beside(ep=1)) == make(SHARED_LAYER, ExchangePlan(1, 0.0, False, ep=1))
+
+
+def test_the_same_work_either_way():
+    for make in (forward_block, backward_block):
+        apart, together = (sorted(op.operator.name for op in make(SHARED_LAYER, one)) for one in (sparse(4), beside()))
+        assert apart == together

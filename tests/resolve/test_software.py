@@ -26,6 +26,7 @@ LAYOUTS = {
         "model.experts=16",
         "training.micro_batch=1",
     ),
+    "shared experts": (MOE, "training.parallelism={tp: 2, pp: 1, ep: 4}", "model.shared_ffn=1024"),
     "context": ("training.parallelism={tp: 2, pp: 1, cp: 2}",),
     "zero-1": ("training.sharding.strategy=zero-1", "training.micro_batch=1"),
     "zero-2": ("training.sharding.strategy=zero-2", "training.micro_batch=1"),
