@@ -31,6 +31,8 @@ _FASTER = 0.1  # share by which something is made faster to see what it gains
 CHUNKS, MESSAGES = "forward and backward", "messages"  # chunks with the traffic of their shards
 REDUCTION, GATHERS, NORM, TIED = "gradient reduction", "parameter gathers", "gradient norm", "tied embedding"
 OPTIMIZER = "optimizer"
+TO_HOST, UPDATE, TO_GPU = "copies of gradients to the host", "updates in the host", "copies of parameters to the GPU"
+DRIVES = "reads and writes of states"
 _OPERATIONS = (
     "GEMM kernels",
     "attention kernels",
@@ -197,6 +199,11 @@ class _Rows:
             (program.barrier_row + 1, NORM),
             (program.optimizer_base, TIED),
             (program.wire_base, OPTIMIZER),
+            (program.to_host_base, CHUNKS),
+            (program.update_base, TO_HOST),
+            (program.to_gpu_base, UPDATE),
+            (program.to_gpu_base + program.copies, TO_GPU),
+            (program.duration_rows, DRIVES),
         )
         what = next((name for bound, name in bounds if row < bound), CHUNKS)
         return what, _ALL if what in (NORM, TIED) else int(self.stage_of[row])

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 KWH_J = 3.6e6
 EXPOSED = ("data_parallel", "expert_context_parallel", "pipeline_messages", "tensor_parallel")
-WAITING = ("pipeline_imbalance", "pipeline_bubble")
+WAITING = ("offload", "pipeline_imbalance", "pipeline_bubble")
 _LOSSES = 1.06  # estimate: power in over power out of supplies and converters
 
 
@@ -162,7 +162,7 @@ def phase_seconds(losses: Waterfall, busy_s: Floats, optimizer_s: float = 0.0) -
     Parameters: `losses` of the step; `busy_s` (EVIDENCE,) busy seconds of a mean stage; `optimizer_s` of a mean stage.
     What no kernel fills is waiting for the host; if kernels would fill more than is left, they shrink together.
 
-    >>> w = Waterfall((0.1, 0.0, 0.0, 0.0, 0.1, 0.0, 0.0, 0.1, 0.2, 0.5))
+    >>> w = Waterfall((0.0, 0.1, 0.0, 0.0, 0.0, 0.1, 0.0, 0.0, 0.1, 0.2, 0.5))
     >>> p = phase_seconds(w, np.array([0.6, 0.1, 0.05, 0.3, 0.0, 0.2, 0.0]), 0.05)
     >>> [round(x, 9) for x in (p.compute_s, p.memory_bound_s, p.exposed_communication_s, p.idle_s)]
     [0.7, 0.1, 0.1, 0.1]

@@ -23,10 +23,20 @@ from simcluster.program.plan import StepPlan, block_names, buckets, chunk_shape,
 from simcluster.program.pricing import Machine
 from simcluster.program.step import POSITIONS
 
-Stream: TypeAlias = Literal["compute", "beside", "data_parallel", "replicas", "messages"]
-Kind: TypeAlias = Literal[
-    "forward", "backward", "weight_gradient", "reduce", "gather", "norm", "tied_embedding", "optimizer"
+Stream: TypeAlias = Literal[
+    "compute", "beside", "data_parallel", "replicas", "messages", "to_host", "host", "to_gpu", "drives"
 ]
+Kind: TypeAlias = Literal[
+    "forward", "backward", "weight_gradient", "reduce", "gather", "norm", "tied_embedding", "optimizer",
+    "copy_gradients", "update", "copy_parameters", "read_states", "write_states"
+]  # fmt: skip
+_OFFLOAD: tuple[tuple[Stream, Kind], ...] = (  # in the order of their duration rows
+    ("to_host", "copy_gradients"),
+    ("host", "update"),
+    ("to_gpu", "copy_parameters"),
+    ("drives", "read_states"),
+    ("drives", "write_states"),
+)
 Floats = NDArray[np.float64]
 
 _NOTHING = 1e-12  # share of a step below which a span is what rounding leaves of none
@@ -38,7 +48,8 @@ class Span:
 
     stream       compute; beside: the backward that runs overlapped with a forward (DualPipe); data_parallel: gradients
                  and parameters on the wire; replicas: sums over copies of a shard; messages: activations and their
-                 gradients on the way to the next stage
+                 gradients on the way to the next stage; to_host, to_gpu: copies of gradients and of updated
+                 parameters; host: updates by the processors; drives: states read and written
     kind         backward: whole, or of input gradients alone where weight gradients follow apart; of a message and of
                  a shard's traffic: the pass that it belongs to
     micro_batch  from 0; -1 for what belongs to the whole step
@@ -64,7 +75,7 @@ def timeline(plan: StepPlan, machine: Machine, times: StepTimes) -> tuple[Span, 
     """Spans of a step by stage, stream and start; `times` is what `solve_step(plan, machine)` gave."""
     steps = _Steps(plan, machine, times)
     least = _NOTHING * float(times.total[0])
-    spans = (*steps.chunks(), *steps.messages(), *steps.gathers(), *steps.buckets(), *steps.tail())
+    spans = (*steps.chunks(), *steps.messages(), *steps.gathers(), *steps.buckets(), *steps.tail(), *steps.offload())
     shown = [span for span in spans if span.duration_s > least]
     return tuple(sorted(shown, key=lambda one: (one.stage, one.stream, one.start_s, one.end_s)))
 
@@ -189,6 +200,29 @@ class _Steps:
                 yield self._span(stage, "messages", "tied_embedding", tied)
             yield self._span(stage, "data_parallel", "norm", norm)
             yield self._span(stage, "compute", "optimizer", (self._start(task), float(self.ends[task])))
+
+    def offload(self) -> Iterator[Span]:
+        """What moves to and from the host, and what happens there."""
+        program = self.program
+        if not program.copy_rows:
+            return
+        first = self.behind + len(program.gather_rows) + len(program.bucket_rows) + 2 + self.pp
+        for number, task in enumerate(range(first, len(program.graph))):
+            kind, row = divmod(number, program.copies)
+            stage, chunk, _ = program.copy_rows[row]
+            when = (self._start(task, self._made_s(row) if kind == 0 else 0.0), float(self.ends[task]))
+            yield self._span(stage, *_OFFLOAD[kind], when, -1, chunk * self.pp + stage)
+
+    def _made_s(self, row: int) -> float:
+        """When gradients of a copy are complete, from the end of the chunk or of the wire that it waits for."""
+        stage, chunk, index = self.program.copy_rows[row]
+        part = chunk * self.pp + stage
+        one = self.chunk(self.program.gradient_kind[part], part, POSITIONS - 1)
+        bucket = buckets(self.plan, self.plan.contents[stage][chunk], backward=True)[index]
+        if not self.wires:
+            return float(one.ends[bucket.last, 0] - one.duration[0])
+        wire = one.replica if self.program.shape.replica_wires else one.wire
+        return float(one.reduced[bucket.last, 0] - wire[0])
 
     def _start(self, task: int, lag_s: float = 0.0) -> float:
         """When a task may start: as all that it waits for has ended; `lag_s` later where the graph names a lag."""

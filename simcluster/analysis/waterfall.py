@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 CAUSES = (
+    "offload",
     "data_parallel",
     "expert_context_parallel",
     "pipeline_messages",
@@ -37,6 +38,7 @@ MEANING = {
     "pipeline_imbalance": "stages that wait for a longer one",
     "pipeline_messages": "exposed messages between stages",
     "expert_context_parallel": "exposed exchanges of experts and of context",
+    "offload": "exposed copies to and from the host, updates of the states there",
     "data_parallel": "exposed gradient reduction, parameter gathers, gradient norm",
 }
 
@@ -50,24 +52,25 @@ class Waterfall:
     @property
     def total_s(self) -> float:
         """Step time."""
-        return float(np.sum(self.seconds))
+        return self.seconds[0] + float(np.sum(self.seconds[1:]))
 
     def items(self) -> list[tuple[str, float]]:
-        """(cause, seconds), the largest causes of loss first is left to reports; ideal time leads."""
-        return list(zip(CAUSES, self.seconds))[::-1]
+        """(cause, seconds), ideal time first; offload only of a step that has it."""
+        causes = list(zip(CAUSES, self.seconds))[::-1]
+        return causes if self.seconds[0] else causes[:-1]
 
 
 def waterfall(step_s: Floats, stage_compute_s: Floats, optimizer_s: Floats, ideal_s: float) -> Waterfall:
     """Splits a step.
 
-    Parameters: `step_s` (5,) step time as simulated, then without data-parallel traffic, without expert and context
-    exchanges, without messages, with equal stages; `stage_compute_s` (stages, 4) time in chunks without expert and
-    context exchanges, then without tp exchanges, without recompute, without memory-bound kernels and launches;
-    `optimizer_s` (stages,); `ideal_s` model FLOPs over peak.
+    Parameters: `step_s` (6,) step time as simulated, then without what moves to and from the host, without
+    data-parallel traffic, without expert and context exchanges, without messages, with equal stages; `stage_compute_s`
+    (stages, 4) time in chunks without expert and context exchanges, then without tp exchanges, without recompute,
+    without memory-bound kernels and launches; `optimizer_s` (stages,); `ideal_s` model FLOPs over peak.
 
-    >>> w = waterfall(np.array([39.6, 39.6, 39.6, 39.0, 33.0]), np.full((4, 4), 24.0), np.zeros(4), 12.0)
+    >>> w = waterfall(np.array([39.6, 39.6, 39.6, 39.6, 39.0, 33.0]), np.full((4, 4), 24.0), np.zeros(4), 12.0)
     >>> [round(x, 9) for x in w.seconds]
-    [0.0, 0.0, 0.6, 6.0, 9.0, 0.0, 0.0, 0.0, 12.0, 12.0]
+    [0.0, 0.0, 0.0, 0.6, 6.0, 9.0, 0.0, 0.0, 0.0, 12.0, 12.0]
     """
     busy = stage_compute_s.mean(axis=0)
     levels = [*step_s, busy[0] + optimizer_s.mean(), busy[1] + optimizer_s.mean(), busy[2] + optimizer_s.mean()]

@@ -45,6 +45,7 @@ class ChunkTimes:
     replica_after   last transfer's end on the replicas' wire, counted likewise
     replica_own     the same, counted from the time at which the replicas' wire becomes free
     starts, ends    (blocks, columns) when each block starts and ends on the device
+    reduced         (blocks, columns) when the gradients of each block are reduced; no rows where they are not
     """
 
     duration: Floats
@@ -56,6 +57,7 @@ class ChunkTimes:
     replica_own: Floats
     starts: Floats
     ends: Floats
+    reduced: Floats
 
 
 def solve_chunk(blocks: Sequence[BlockTimes], shape: ChunkShape, traffic: WireTimes) -> ChunkTimes:
@@ -67,7 +69,7 @@ def solve_chunk(blocks: Sequence[BlockTimes], shape: ChunkShape, traffic: WireTi
     columns, count = len(CHUNK_COLUMNS), len(blocks)
     if not count:
         zero, none, empty = np.zeros(columns), np.full(columns, NEVER), np.zeros((0, columns))
-        return ChunkTimes(zero, zero, zero, none, zero, none, zero, empty, empty)
+        return ChunkTimes(zero, zero, zero, none, zero, none, zero, empty, empty, empty)
     program = chunk_program(shape)
     device, hosted, host = (
         np.array([getattr(block, name) for block in blocks])[:, [0, *range(len(COLUMNS))]]
@@ -96,6 +98,7 @@ def solve_chunk(blocks: Sequence[BlockTimes], shape: ChunkShape, traffic: WireTi
         replica_own=durations[3 * count : 4 * count, :columns].sum(axis=0),
         starts=starts[:, :columns],
         ends=ends[:, :columns],
+        reduced=times[list(program.reduced), :columns],
     )
 
 

@@ -117,6 +117,8 @@ class _Blocks:
             for row, (stage, chunk, index) in enumerate(rows):
                 bucket = buckets(self.plan, self.plan.contents[stage][chunk], backward)[index]
                 found[base + row] = bucket.last if backward else bucket.first
+        for row, (stage, chunk, index) in enumerate(program.copy_rows):
+            found[program.copy_base + row] = buckets(self.plan, self.plan.contents[stage][chunk], True)[index].last
         return found
 
     def _wiring(self, program: Inlined) -> Wiring:

@@ -6,7 +6,7 @@ Columns of the step are idealisations in the order of `STEP_COLUMNS`; each keeps
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ class StepTimes:
     compute        (stages, block COLUMNS but the first) time that each stage spends in chunks over the whole step
     optimizer      (stages,) time of the optimizer
     reduce_s, gather_s   (stages,) whole time of gradient reduction and parameter gathers
+    not_moved_s    of a step whose states live outside the GPU: without what moves to and from the host
     busy, evidence (EVIDENCE,) busy seconds of a mean stage; (EVIDENCE, 2) their weighted grade and sigma
     """
 
@@ -69,6 +70,13 @@ class StepTimes:
     gather_s: Floats
     busy: Floats
     evidence: Floats
+    not_moved_s: float = 0.0
+
+    @property
+    def levels(self) -> Floats:
+        """Step time as it is, without what moves to and from the host, then under each further idealisation."""
+        offloads = bool(self.program.copy_rows)
+        return np.insert(self.total, 1, self.not_moved_s if offloads else self.total[0])
 
 
 def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = None) -> StepTimes:
@@ -101,7 +109,21 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
         gather_s=tables.gather_s,
         busy=busy,
         evidence=evidence,
+        not_moved_s=_not_moved_s(plan, machine, program, blocks),
     )
+
+
+def _not_moved_s(
+    plan: StepPlan, machine: Machine, program: StepProgram, blocks: Mapping[tuple[int, str], BlockTimes]
+) -> float:
+    """Step time if what moves to and from the host took no time; 0 if nothing does."""
+    if plan.offload is None:
+        return 0.0
+    tables = StepTables(replace(plan, offload=plan.offload.free()), machine, program, blocks)
+    tables.fill()
+    durations, lags = tables.durations[:, :1], tables.lags[:, :1]
+    ends = solve(program.graph, durations, lags)
+    return float(step_time(program, ends, durations[program.graph.duration], lags)[0])
 
 
 def sized_step_s(plan: StepPlan, machine: Machine, times: StepTimes, sizes: Sequence[float]) -> float:

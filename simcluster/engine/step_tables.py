@@ -17,6 +17,7 @@ from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape
 from simcluster.program.compression import wire
+from simcluster.program.offload import OffloadPlan
 from simcluster.program.plan import (
     Bucket,
     StepPlan,
@@ -92,6 +93,8 @@ class StepTables:
         self._buckets()
         self._gathers()
         self._tail()
+        if self.plan.offload is not None:
+            self._copies(self.plan.offload)
 
     def chunk(self, contents: ChunkContents, kind: int, position: int) -> ChunkTimes:
         """Times of a chunk, solved once for each distinct one."""
@@ -109,6 +112,7 @@ class StepTables:
         """Gathers and reductions of a chunk's units."""
         none = WireTimes.none(len(names))
         data = self.plan.data
+        fetches = self.plan.offload is not None and self.plan.offload.parameters
         if data.units is None or not (shape.gathers or shape.scatters):
             return none
         experts = np.array([self.plan.expert_parameters.get(name, 0.0) for name in names])
@@ -117,7 +121,8 @@ class StepTables:
 
         def gather(own: float, their: float) -> float:
             dense = self._priced("all_gather", own * data.parameter_bytes, data.gather_group)
-            return dense + self._priced("all_gather", their * data.parameter_bytes, data.expert_group)
+            moved = dense + self._priced("all_gather", their * data.parameter_bytes, data.expert_group)
+            return moved + self._fetched(own, their) if fetches else moved
 
         def scatter(own: float, their: float) -> float:
             return self._reduced(own, data.gather_group) + self._reduced(their, data.expert_group)
@@ -134,6 +139,13 @@ class StepTables:
             scatter=over_units(shape.scatters, scatter),
             replica=over_units(shape.replicas, replicas),
         )
+
+    def _fetched(self, own: float, their: float) -> float:
+        """Time to copy a rank's shards of a unit up from the host, in front of its gather."""
+        data, offload = self.plan.data, self.plan.offload
+        assert offload is not None
+        shard = own / data.shards + their / data.expert_shards
+        return shard * offload.parameter_bytes / offload.to_gpu_bytes_per_s
 
     def _chunks(self) -> None:
         program, columns = self.program, list(_CHUNK_COLUMN)
@@ -267,7 +279,9 @@ class StepTables:
         data = self.plan.data
         updated = (held - experts) / data.shards + experts / data.expert_shards
         gradients = held if data.units is None else updated  # what is summed in shards stays in shards
-        moved = updated * self.plan.optimizer_bytes + gradients * self.plan.gradient_pass_bytes
+        # Elsewhere states are updated by the processors; the GPU still reads gradients for their norm.
+        passes = self.plan.optimizer_bytes if self.plan.offload is None else data.gradient_bytes
+        moved = updated * passes + gradients * self.plan.gradient_pass_bytes
         return streaming_time(self.machine.kernels, moved, np.full(len(held), 4.0))
 
     def _tail(self) -> None:
@@ -282,6 +296,30 @@ class StepTables:
             self.durations[self.program.barrier_row + 1, 0] = tied
         base = self.program.optimizer_base
         self.durations[base : base + plan.mesh.pp] = np.asarray(self.optimizer.seconds)[:, None]
+
+    def _copies(self, offload: OffloadPlan) -> None:
+        """Copies of gradients and parameters, updates and drives; piece by piece as gradients are summed."""
+        data, program = self.plan.data, self.program
+        update = offload.update_bytes(data.gradient_bytes) / offload.update_bytes_per_s
+        back = 0.0 if offload.parameters else offload.parameter_bytes / offload.to_gpu_bytes_per_s
+        rates = [data.gradient_bytes / offload.to_host_bytes_per_s, update, back]
+        if offload.drives:
+            rates += [offload.state_bytes / offload.read_bytes_per_s, offload.state_bytes / offload.write_bytes_per_s]
+        for row, (stage, chunk, index) in enumerate(program.copy_rows):
+            contents = self.plan.contents[stage][chunk]
+            bucket = self._chunk_buckets(contents, backward=True)[index]
+            updated = bucket.parameters / data.shards + bucket.experts / data.expert_shards
+            for kind, seconds in enumerate(rates):
+                self.durations[program.to_host_base + kind * program.copies + row, 0] = updated * seconds
+            times = self.chunk(contents, program.gradient_kind[chunk * self.plan.mesh.pp + stage], 2)
+            self.lags[program.copy_base + row] = self._made_before(times, bucket)
+
+    def _made_before(self, times: ChunkTimes, bucket: Bucket) -> float:
+        """When a bucket's gradients are complete, from the end of the last backward or, where it has them, its wire."""
+        if not self.program.shape.wires:
+            return float(times.ends[bucket.last, 0] - times.duration[0])
+        wire = times.replica if self.program.shape.replica_wires else times.wire
+        return float(times.reduced[bucket.last, 0] - wire[0])
 
     def stage_compute(self) -> Floats:
         """Seconds that each stage spends in its chunks, by block column from the second on: (stages, 4)."""

@@ -91,7 +91,7 @@ class Evaluation:
         """Step time by cause."""
         times = self.times
         ideal = float(self.flops.model) / self.peak_flops
-        return waterfall(times.total, times.compute, times.optimizer, ideal)
+        return waterfall(times.levels, times.compute, times.optimizer, ideal)
 
     @cached_property
     def error_terms(self) -> tuple[ErrorTerm, ...]:
@@ -150,6 +150,7 @@ class Evaluation:
             etp=layout.etp,
             expert_shard_ranks=plan.data.expert_shards,
             imbalance=plan.layer.imbalance,
+            offload=plan.offload is not None,
         )
         capacity = resolved.cluster.node.gpu.memory_bytes
         return memory_report(plan.arch, plan.contents, setup, resolved.family, capacity)

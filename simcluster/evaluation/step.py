@@ -10,6 +10,7 @@ from simcluster.engine.step import EVIDENCE_ROW, StepTimes
 from simcluster.resolve import Resolved
 from simcluster.timing.sustained import model_residual
 
+_OFFLOAD_SIGMA = 0.7  # estimate: updates at memory rate; measured ones took up to three times as long
 KERNELS = ("gemm", "attention", "memory")  # evidence that is about the GPU
 
 
@@ -41,7 +42,7 @@ def step_error_terms(times: StepTimes, resolved: Resolved, fall: Waterfall) -> t
         (lost["data_parallel"], EVIDENCE_ROW["data_parallel"], fabric),
         (lost["pipeline_messages"], EVIDENCE_ROW["messages"], fabric),
     )
-    rest = max(0.0, total - sum(seconds for seconds, _, _ in exposed)) / total
+    rest = max(0.0, total - lost["offload"] - sum(seconds for seconds, _, _ in exposed)) / total
     kernels = [EVIDENCE_ROW[name] for name in KERNELS]
     busy = times.busy[kernels] / max(float(times.busy[kernels].sum()), 1e-30)
     model = model_residual()
@@ -52,6 +53,9 @@ def step_error_terms(times: StepTimes, resolved: Resolved, fall: Waterfall) -> t
         evidence = f"collectives:{path}"
         shares[evidence] = shares.get(evidence, 0.0) + seconds / total
         sigmas[evidence] = max(sigmas.get(evidence, 0.0), float(times.evidence[row, 1]))
+    if lost["offload"] > 0:
+        host = resolved.cluster.node.host_cpu or "host"
+        shares[f"offload:{host}"], sigmas[f"offload:{host}"] = lost["offload"] / total, _OFFLOAD_SIGMA
     shares[f"model:{gpu.generation}:{resolved.family.id}"] = 1.0
     sigmas[f"model:{gpu.generation}:{resolved.family.id}"] = model
     return error_terms(shares, sigmas)

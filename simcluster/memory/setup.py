@@ -30,6 +30,7 @@ class MemorySetup:
     imbalance             tokens of the busiest expert rank over the mean, >= 1
     recompute, modules    none, full, or selective with the modules that are recomputed (none: the software's)
     precision             fp32, tf32, bf16, fp16, fp8, fp8-block, mxfp8 or nvfp4; see `precision`
+    offload               states live outside the GPU, and shards of parameters where these are gathered to be used
     vocab_multiple        the vocabulary is padded to a multiple of this times tp
 
     >>> MemorySetup(tp=8, pp=4, dp=4, micro_batch=1, sequence=4096, micro_batches=32).shards
@@ -55,6 +56,7 @@ class MemorySetup:
     etp: Num = 1
     expert_shard_ranks: Num = 0
     imbalance: Num = 1.0
+    offload: bool = False
 
     @property
     def tokens(self) -> Num:

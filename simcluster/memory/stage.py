@@ -86,6 +86,8 @@ def state_bytes(counts: RankParameters, setup: MemorySetup, software: SoftwareFa
     parts = static_bytes(counts.dense, states, setup.sharding, setup.shards)
     experts = static_bytes(counts.experts, states, setup.sharding, setup.expert_shards)
     parts |= {f"expert_{name}": size for name, size in experts.items() if np.any(size)}
+    if setup.offload:
+        parts = _on_gpu(parts, setup)
     if strategy(setup.sharding).gathers_weights:
         return parts
     copies = cached_bytes(setup.precision, software)
@@ -96,6 +98,20 @@ def state_bytes(counts: RankParameters, setup: MemorySetup, software: SoftwareFa
         parts["weights"] = parts["weights"] - stored
         parts.pop("expert_weights", None)
     return parts
+
+
+def _on_gpu(parts: Mapping[str, Num], setup: MemorySetup) -> dict[str, Num]:
+    """Of states that live outside, what stays: gradients, and parameters unless their shards are gathered to be used.
+
+    >>> _on_gpu({"weights": 4.0, "gradients": 8.0, "optimizer": 24.0}, MemorySetup(dp=2, sharding="fsdp"))
+    {'weights': 0.0, 'gradients': 8.0}
+    """
+    kept = {name: size for name, size in parts.items() if not name.endswith("optimizer")}
+    if strategy(setup.sharding).gathers_weights:
+        alone = np.equal(setup.shards, 1)  # nobody gathers what nobody shares
+        for name in [name for name in kept if name.endswith("weights")]:
+            kept[name] = plain(np.where(alone, kept[name], 0.0))
+    return kept
 
 
 def resident_bytes(
@@ -121,7 +137,7 @@ def stage_memory(
     """Peak memory of one rank of a pipeline stage.
 
     `chunks` are the virtual stages that stage number `stage` (0 .. pp-1) holds. Numbers of `setup` may be arrays; then
-    so are the components. What is zero is left out. Not modelled: offload, static buffers of token dispatchers, the
+    so are the components. What is zero is left out. Not modelled: static buffers of token dispatchers, the
     optimizer's own temporaries (fused optimizers have none). Raises InputError for unknown names in `setup`.
 
     >>> gpt = Architecture("gpt-3", 96, 12288, 96, 96, 128, 49152, 50257, gated_ffn=False, norm="layernorm")

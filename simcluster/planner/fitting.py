@@ -154,6 +154,7 @@ def memory_setup(
         etp=points.etp,
         expert_shard_ranks=expert_shards,
         imbalance=np.where(points.ep > 1, job.training.expert_imbalance or 1.0, 1.0),
+        offload=job.training.sharding.offload != "none",
     )
 
 

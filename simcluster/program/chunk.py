@@ -38,6 +38,7 @@ class ChunkProgram:
     """A compiled chunk. Duration rows: blocks, gathers, scatters, replicas, wire entry; lag rows: host of blocks.
 
     compute, shards, replicas   tasks of each stream
+    reduced   task that ends the reduction of each block's gradients, over replicas too; empty without
     """
 
     shape: ChunkShape
@@ -45,6 +46,7 @@ class ChunkProgram:
     compute: tuple[int, ...]
     shards: tuple[int, ...]
     replicas: tuple[int, ...]
+    reduced: tuple[int, ...] = ()
 
     @property
     def entry_row(self) -> int:
@@ -65,6 +67,7 @@ def chunk_program(shape: ChunkShape) -> ChunkProgram:
     replicas: list[int] = []
     last_wire = builder.add(4 * count, SHARD_WIRE) if shape.gathers or shape.scatters else SOURCE
     gathered: list[int] = []
+    reduced: list[int] = []
 
     def gather(unit: int) -> None:
         nonlocal last_wire
@@ -89,4 +92,5 @@ def chunk_program(shape: ChunkShape) -> ChunkProgram:
             if shape.replicas:
                 waits = [(last_wire, NO_LAG), *([(replicas[-1], NO_LAG)] if replicas else [])]
                 replicas.append(builder.add(3 * count + unit, REPLICA_WIRE, waits))
-    return ChunkProgram(shape, builder.finish(), tuple(compute), tuple(wires), tuple(replicas))
+            reduced.append(replicas[-1] if shape.replicas else last_wire)
+    return ChunkProgram(shape, builder.finish(), tuple(compute), tuple(wires), tuple(replicas), tuple(reduced))

@@ -135,7 +135,9 @@ class _Inliner:
             if block is not None and consumer < count:
                 to = self.entry[consumer] + 1 + self.insides[consumer].program.compute[block]
             elif block is not None:
-                source = self.entry[producer] + 1 + self.insides[producer].program.compute[block]
+                chunk = producer % count
+                inside = self.insides[chunk].program
+                source = self.entry[chunk] + 1 + (inside.reduced if producer >= count else inside.compute)[block]
             self.after(to, source, lag, edge)
 
     def finish(self) -> Inlined:
@@ -160,7 +162,8 @@ def inline(
     """Puts the blocks of every chunk in its place.
 
     Parameters: `insides` of every chunk task; `durations` and `lags` [s] of the step's rows; `blocks` the block of a
-    chunk at whose end a gradient bucket may go (release rows), or at whose start a gather must be there (need rows).
+    chunk at whose end a gradient bucket may go (release rows), or at whose start a gather must be there (need rows), or
+    whose gradients go to the host (copy rows) as they are made or, in shards, reduced.
     """
     work = _Inliner(step, insides)
     work.chunks()

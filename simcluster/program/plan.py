@@ -15,6 +15,7 @@ from simcluster.parallel.stages import ChunkContents
 from simcluster.program.block import COMPUTE, BlockOp, ExchangePlan, backward_block, forward_block
 from simcluster.program.chunk import ChunkShape
 from simcluster.program.compression import Compression
+from simcluster.program.offload import OffloadPlan
 from simcluster.program.step import StepShape
 from simcluster.shapes import Architecture, CollectiveKind, GroupShape, Transfer
 from simcluster.workload.elements import ACTIVATION_BYTES, Batch, Element, LayerPlan, widened
@@ -117,6 +118,7 @@ class StepPlan:
     expert_parameters  those of them that belong to experts (their gradients are summed over fewer ranks)
     optimizer_bytes    bytes that optimizer, norm and clipping move per parameter of the rank's shard
     gradient_pass_bytes  bytes moved per parameter of the whole rank to clear the gradients
+    offload            where the states live if not on the GPU
     """
 
     arch: Architecture
@@ -136,6 +138,7 @@ class StepPlan:
     gradient_pass_bytes: float = 8.0
     tied_exchange: bool = False
     widening: float = 1.0
+    offload: OffloadPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,8 @@ def step_shape(plan: StepPlan) -> StepShape:
         wires=has_wires(plan),
         replica_wires=has_wires(plan) and units is not None and units.reduce and units.replicas.ranks > 1,
         ends=end_stages(plan) if plan.tied_exchange else None,
+        host_copies=() if plan.offload is None else _counts(plan, backward=True, wanted=True),
+        drives=plan.offload is not None and plan.offload.drives,
     )
 
 

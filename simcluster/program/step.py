@@ -15,6 +15,7 @@ import numpy as np
 from simcluster.parallel.schedules import stage_orders
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 from simcluster.program.graph import NO_LAG, SOURCE, Ints, TaskGraph, graph_from_edges
+from simcluster.program.step_offload import Waits, add_offload
 from simcluster.program.step_rows import POSITIONS, StepRows, StepShape
 
 __all__ = ["POSITIONS", "StepProgram", "StepRows", "StepShape", "step_program"]
@@ -27,7 +28,8 @@ class StepProgram(StepRows):
     """A compiled step.
 
     tasks: chunks first (in stage order), their wires in the same order if there are any, then gathers, buckets,
-    barrier, optimizer. Buckets and gathers are (stage, chunk, index) in the order of their rows.
+    barrier, optimizer, then what moves to and from the host. Buckets, gathers and copies to the host are (stage, chunk,
+    index) in the order of their rows.
 
     pair           (chunk tasks,) 1 and 2: forward and backward of an overlapped pair, which start and end together and
                    whose time is that of the first; else 0
@@ -43,6 +45,7 @@ class StepProgram(StepRows):
     gather_rows: tuple[tuple[int, int, int], ...]
     pair: Ints
     gradient_kind: tuple[int, ...]
+    copy_rows: tuple[tuple[int, int, int], ...] = ()
 
 
 class _Edges:
@@ -161,6 +164,8 @@ class _Tail:
         self.streams: list[int] = []
         self.bucket_rows = self._rows(shape.grad_buckets)
         self.gather_rows = self._rows(shape.gather_buckets, forward=True)
+        self.copy_rows = self._rows(shape.host_copies)
+        self.bucket_tasks: dict[tuple[int, int, int], int] = {}
         self.rows = StepRows(shape, len(self.bucket_rows), len(self.gather_rows))
 
     @staticmethod
@@ -195,7 +200,7 @@ class _Tail:
                 self.edges.add(task, last, self.rows.release_base + row)
             else:
                 self.edges.add(task, ends[stage], NO_LAG)
-            finish[stage] = task
+            finish[stage] = self.bucket_tasks[self.bucket_rows[row]] = task
         return finish
 
     def optimizer(self, reduced: list[int]) -> list[int]:
@@ -219,7 +224,24 @@ class _Tail:
             own = (reduced[stage], int(ends[stage]), *([tied] if stage in holders else []))
             for wait in own if shape.rolling else (barrier,):
                 self.edges.add(step, wait, NO_LAG)
+        if self.copy_rows:
+            self.offload(barrier, tied, holders, steps)
         return steps
+
+    def offload(self, barrier: int, tied: int, holders: tuple[int, ...], steps: list[int]) -> None:
+        """What moves to and from the host; the optimizer on the GPU only clears gradients, when all of it is done."""
+        shape, chunks = self.shape, self.chunks
+        wires = len(chunks.kind) * shape.wire_count  # shards are summed when the last wire has ended
+        pairs = {(stage, chunk) for stage, chunk, _ in self.copy_rows}
+        waits = Waits(
+            reduced=self.bucket_tasks,
+            made={(stage, chunk): int(chunks.last[chunk * shape.pp + stage]) + wires for stage, chunk in pairs},
+            ends=[int(end) - 1 for end in chunks.starts[1:]],
+            barrier=None if shape.rolling else barrier,
+            tied=tied,
+            holders=holders,
+        )
+        add_offload(self.rows, self.copy_rows, waits, steps, self.task, self.edges.add)
 
     def gathers(self) -> list[int]:
         """Gathers that run beside the first forward: from the start of the step, on the stage's own stream."""
@@ -267,6 +289,7 @@ def step_program(shape: StepShape) -> StepProgram:
         *range(rows.gather_base, rows.barrier_row),
         *range(rows.bucket_base, rows.gather_base),
         *range(rows.barrier_row, rows.wire_base),
+        *range(rows.to_host_base, rows.duration_rows),
     )
     duration = np.concatenate([chunk_rows, *wire_rows, np.asarray(behind, dtype=np.int64)])
     wire_streams = [chunks.stage + (2 + wire) * shape.pp for wire in range(shape.wire_count)]
@@ -285,4 +308,5 @@ def step_program(shape: StepShape) -> StepProgram:
         tail.gather_rows,
         chunks.pair,
         tuple(chunks.kind[chunks.last].tolist()),
+        tail.copy_rows,
     )

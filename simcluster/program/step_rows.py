@@ -27,6 +27,8 @@ class StepShape:
     ends              the stages of embedding and head; None: the first and the last
     wires             chunks move shards of parameters or gradients over a wire of their own
     replica_wires     they also sum shards over replicas, on another one
+    host_copies       [stage][chunk] pieces in which gradients go to the host; empty: states live on the GPU
+    drives            states are read from drives and written to them
     """
 
     schedule: str
@@ -42,6 +44,8 @@ class StepShape:
     wires: bool = False
     replica_wires: bool = False
     ends: tuple[int, int] | None = None
+    host_copies: tuple[tuple[int, ...], ...] = ()
+    drives: bool = False
 
     def __post_init__(self) -> None:
         if self.wires and (self.split or self.paired):
@@ -167,7 +171,27 @@ class StepRows:
     @property
     def duration_rows(self) -> int:
         """Rows of the duration table."""
+        return self.to_host_base + (5 if self.shape.drives else 3) * self.copies
+
+    @property
+    def copies(self) -> int:
+        """Pieces in which gradients go to the host."""
+        return sum(map(sum, self.shape.host_copies))
+
+    @property
+    def to_host_base(self) -> int:
+        """First duration row of the copies to the host."""
         return self.wire_base + self.chunk_rows * self.shape.wire_count
+
+    @property
+    def update_base(self) -> int:
+        """First duration row of the updates in the host, a row for each copy to it."""
+        return self.to_host_base + self.copies
+
+    @property
+    def to_gpu_base(self) -> int:
+        """First duration row of the copies of parameters back; on drives, reads and then writes of states follow."""
+        return self.update_base + self.copies
 
     def message_lag(self, kind: int, virtual_stage: int) -> int:
         """Lag row of the message that chunk (kind, virtual stage) receives."""
@@ -198,4 +222,9 @@ class StepRows:
     @property
     def lag_rows(self) -> int:
         """Rows of the lag table."""
+        return self.copy_base + self.copies
+
+    @property
+    def copy_base(self) -> int:
+        """First lag row of the copies to the host: ready that long after what makes them ends (negative: before)."""
         return self.busy_wire_base + 2 * self.chunk_rows * self.shape.wire_count

@@ -147,11 +147,12 @@ def result_mark(page: Page) -> Callable[[Row, int], str]:
 def causes_table(comparison: Comparison, page: Page) -> Table:
     """The waterfalls side by side; changes in percent of the first candidate's step."""
     total = comparison.baseline.evaluation.step.time_s
-    falls = [one.evaluation.waterfall.items() for one in comparison.candidates]
-    times = [[clear(seconds, total) for _, seconds in fall] for fall in falls]
+    falls = [dict(one.evaluation.waterfall.items()) for one in comparison.candidates]
+    causes = max(falls, key=len)
+    times = [[clear(fall.get(cause, 0.0), total) for cause in causes] for fall in falls]
     unit, flat = in_one_unit([seconds for fall in times for seconds in fall], TIMES)
     rows = []
-    for place, (cause, _) in enumerate(falls[0]):
+    for place, cause in enumerate(causes):
         texts = [flat[place + len(times[0]) * index] for index in range(len(times))]
         gaps = [(fall[place] - times[0][place]) / total for fall in times]
         rows.append(Row(cause, texts, [gap if abs(gap) >= _SAME else 0.0 for gap in gaps], better=-1))

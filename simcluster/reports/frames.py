@@ -88,7 +88,9 @@ def candidates(comparison: Comparison) -> pd.DataFrame:
 
 def causes(comparison: Comparison) -> pd.DataFrame:
     """Where a step of each candidate goes: a row for each candidate, a column for each cause, seconds."""
-    return _by_candidate({one.name: dict(one.evaluation.waterfall.items()) for one in comparison.candidates})
+    falls = {one.name: dict(one.evaluation.waterfall.items()) for one in comparison.candidates}
+    every = max(falls.values(), key=len)
+    return _by_candidate({name: {cause: fall.get(cause, 0.0) for cause in every} for name, fall in falls.items()})
 
 
 def _by_candidate(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:

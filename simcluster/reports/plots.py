@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from simcluster.analysis.timeline import Span, timeline
-from simcluster.analysis.waterfall import CAUSES
 from simcluster.evaluation import Evaluation
 from simcluster.reports import frames
 from simcluster.reports.figures import TIMES, unit_of
@@ -25,6 +24,7 @@ from simcluster.units import format_percent, format_seconds
 
 # Colours that readers without red or green tell apart (Okabe and Ito, 2008).
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+GREY = "#999999"
 _KINDS = {
     "forward": BLUE,
     "backward": GREEN,
@@ -34,6 +34,11 @@ _KINDS = {
     "gather": ORANGE,
     "norm": PINK,
     "tied_embedding": PINK,
+    "copy_gradients": RED,
+    "update": GREY,
+    "copy_parameters": ORANGE,
+    "read_states": SKY,
+    "write_states": BLUE,
 }
 _LANES = {
     "compute": (0.0, 0.6),
@@ -41,6 +46,10 @@ _LANES = {
     "data_parallel": (0.62, 0.14),
     "replicas": (0.77, 0.1),
     "messages": (0.88, 0.1),
+    "to_host": (0.77, 0.05),
+    "to_gpu": (0.82, 0.05),
+    "host": (0.3, 0.3),  # mostly while the GPU waits
+    "drives": (0.0, 0.25),
 }
 _COMPUTING = ("compute", "beside")
 _LEGEND = 6  # words beside each other
@@ -136,7 +145,7 @@ def comparison_waterfalls(comparison: Comparison) -> Figure:
     longest = float(frame.sum(axis=1).max())
     scale, unit = _scale([longest])
     figure, axes = _figure(1.6 + 0.45 * len(frame))
-    shown = [cause for cause in CAUSES[::-1] if clear(float(frame[cause].max()), longest)]
+    shown = [cause for cause in frame.columns if clear(float(frame[cause].max()), longest)]
     _stack(axes, [str(name) for name in frame.index], {cause: list(frame[cause] * scale) for cause in shown})
     axes.set_xlabel(f"step time, {unit}")
     _legend(figure, axes)

@@ -30,6 +30,10 @@ _THREADS = {  # order and name of a stage's threads by streams
     "beside": (1, "compute, overlapped"),
     "data_parallel": (3, "data parallel"),
     "replicas": (4, "replicas"),
+    "to_host": (8, "copies to the host"),
+    "host": (9, "host"),
+    "to_gpu": (10, "copies to the GPU"),
+    "drives": (11, "drives"),
 }
 _CARRIED = {"forward": "activations", "backward": "gradients"}
 

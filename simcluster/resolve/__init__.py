@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from simcluster.resolve.expert_parallel import expert_groups
 from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
 from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.means import MEANS_BLOCKS, settle_means
+from simcluster.resolve.offload import offload_plan
 from simcluster.resolve.plan import balanced_plan, step_plan
 from simcluster.resolve.records import Layout, Resolved
 from simcluster.resolve.software import fields_read, fields_settling, fields_unbuilt, note_defaults, resolve_software
@@ -33,10 +35,9 @@ from simcluster.timing.sustained import sustained_rate
 
 __all__ = ["Layout", "Resolved", "Trail", "resolve", "stated_values"]
 
+_HOST_VALUES = ("cluster.node.host", "cluster.node.ram", "cluster.node.nvme")
 _IDLE_VALUES = (
-    "cluster.node.host",
-    "cluster.node.ram",
-    "cluster.node.nvme",
+    *_HOST_VALUES,
     "cluster.fabric.routing",
     "cluster.fabric.storage",
     "training.software.torch",
@@ -72,6 +73,8 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
     machine = _machine(cluster, family, layout, plan, profile, trail)
     if parallelism.stages == "balanced":
         plan = balanced_plan(plan, machine, trail)
+    plan = replace(plan, offload=offload_plan(scenario, cluster, family, layout, plan, catalogue, trail))
+    trail.stop()
     return Resolved(
         scenario=scenario,
         arch=arch,
@@ -83,7 +86,7 @@ def resolve(loaded: Loaded, catalogue: Catalogue) -> Resolved:
         values=trail.values,
         assumptions=tuple(trail.assumptions),
         means=means,
-        unmodelled=(*_unmodelled(loaded), *_unmodelled_software(scenario, family, layout, arch)),
+        unmodelled=(*_unmodelled(loaded, plan), *_unmodelled_software(scenario, family, layout, arch)),
     )
 
 
@@ -187,7 +190,8 @@ def _unmodelled_software(
     return (*(f"training.software.overrides.{key}" for key in idle), *(f"training.software.{key}" for key in unbuilt))
 
 
-def _unmodelled(loaded: Loaded) -> tuple[str, ...]:
-    """What the user stated and nothing computes yet."""
+def _unmodelled(loaded: Loaded, plan: StepPlan) -> tuple[str, ...]:
+    """What the user stated and nothing computes yet; host and drives count where states live there."""
     stated = {path for path, origin in loaded.origins.items() if origin.kind != "default"}
-    return tuple(one for one in _IDLE_VALUES if one in stated)
+    used = () if plan.offload is None else _HOST_VALUES if plan.offload.drives else _HOST_VALUES[:2]
+    return tuple(one for one in _IDLE_VALUES if one in stated and one not in used)

@@ -130,7 +130,7 @@ def _check_supported(scenario: Scenario, trail: Trail) -> None:
     training = scenario.training
     findings = (
         ("precision", training.precision not in PRECISIONS, f"precision {training.precision}"),
-        ("sharding.offload", training.sharding.offload != "none", "offload"),
+        ("sharding.offload", training.sharding.offload == "pool", "offload to a pool of memory"),
     )
     for path, wanted, what in findings:
         if wanted:

@@ -22,6 +22,7 @@ _LEVERS = {
     "pipeline_imbalance": "a stage layout that counts embedding and head",
     "pipeline_messages": "overlapping the messages between stages",
     "expert_context_parallel": "experts and context inside a node, or overlapping their exchanges",
+    "offload": "states on the GPUs where memory allows (more ranks that share them), more nodes, or larger batches",
     "data_parallel": "overlapping the gradient exchange, a faster fabric, or a larger batch",
 }
 

@@ -84,6 +84,8 @@ def test_the_optimizer_is_memory_bound_time():
 def test_items_lead_with_ideal_time_and_all_have_a_meaning():
     levels = falling(ideal=1.0, recompute=2.0)
     found = waterfall(levels[:OF_STEP], levels[None, OF_STEP:-1], np.zeros(1), 1.0)
-    assert [cause for cause, _ in found.items()] == list(reversed(CAUSES))
+    assert [cause for cause, _ in found.items()] == list(reversed(CAUSES[1:]))  # nothing is offloaded
     assert found.total_s == 3
+    more = waterfall(np.concatenate([[5.0], levels[1:OF_STEP]]), levels[None, OF_STEP:-1], np.zeros(1), 1.0)
+    assert more.items() == [*found.items(), ("offload", 2.0)]
     assert set(MEANING) == set(CAUSES)

@@ -185,7 +185,7 @@ def test_what_does_not_fit_is_an_answer(run):
             "fsdp with schedule zb-h1 is not simulated yet",
         ),
         ({"training": {"precision": "fp32"}}, "precision fp32 is not simulated yet"),
-        ({"training": {"sharding": {"offload": "cpu"}}}, "offload is not simulated yet"),
+        ({"training": {"sharding": {"offload": "pool"}}}, "offload to a pool of memory is not simulated yet"),
         ({"training": {"parallelism": {"ep": 2}}}, "has no experts"),
         ({"model": "lama-65b"}, "llama-65b"),
         ({"cluster": {"node": "dgx-h1000"}}, "dgx-h100"),

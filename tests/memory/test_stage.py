@@ -369,3 +369,35 @@ def test_arrays_of_expert_and_context_ranks_equal_scalars() -> None:
             for name in set(many.components) | set(few.components):
                 size = np.broadcast_to(many.components[name], 3)[i]
                 assert size == pytest.approx(few.components.get(name, 0.0), rel=1e-13, abs=1e-6), name
+
+
+@pytest.mark.parametrize(
+    ("sharding", "dp", "gone"),
+    [
+        ("none", 1, 12.0),  # of the 18 bytes of a parameter
+        ("zero-1", 8, 12 / 8),
+        ("zero-2", 8, 12 / 8),
+        ("zero-3", 8, (12 + 2) / 8),
+        ("fsdp", 8, (12 + 2) / 8),
+        ("fsdp", 1, 12.0),  # nobody gathers what nobody shares
+    ],
+)
+def test_states_that_live_outside_the_gpu(sharding: str, dp: int, gone: float) -> None:
+    setup = MemorySetup(dp=dp, sequence=4096, sharding=sharding)
+    there, away = single(LLAMA_13B, setup), single(LLAMA_13B, replace(setup, offload=True))
+    assert there.peak_bytes - away.peak_bytes == pytest.approx(gone * 13_015_864_320, rel=1e-6)
+    lost = {name for name in there.components if name not in away.components}
+    assert lost == {"optimizer"} | ({"weights"} if gone > 12 / dp else set())
+    assert all(away.components[name] == there.components[name] for name in away.components)
+
+
+def test_experts_leave_the_gpu_too() -> None:
+    mixtral = Architecture("m", 32, 4096, 32, 8, 128, 14336, 32000, experts=8, top_k=2, expert_ffn=14336)
+    setup = MemorySetup(dp=8, ep=4, sequence=4096, offload=True)
+    assert not [name for name in single(mixtral, setup).components if "optimizer" in name]
+
+
+def test_offload_of_several_layouts_at_once() -> None:
+    setup = MemorySetup(dp=np.array([1, 4]), sequence=4096, sharding="fsdp", offload=True)
+    weights = single(LLAMA_13B, setup).components["weights"]
+    assert np.asarray(weights).tolist() == [2 * 13_015_864_320, 0.0]

@@ -13,7 +13,7 @@ FAMILIES = ("megatron-core", "generic", "fsdp2", "deepspeed", "megatron-lm-2022"
 NODES = ("dgx-a100-80gb", "dgx-a100-40gb", "dgx-h100", "dgx-b200")
 
 
-def drawn(open_layout, seed, often=0.7, nodes=4):
+def drawn(open_layout, seed, often=0.7, nodes=4, **stated):
     """A small case of 0.5B to 30B parameters, dense or with experts; `often` says how often values are stated."""
     draw = np.random.default_rng(seed)
     head = int(draw.choice([64, 128]))
@@ -24,6 +24,7 @@ def drawn(open_layout, seed, often=0.7, nodes=4):
     if draw.random() < 0.4:
         model |= {"experts": 8, "top_k": 2, "expert_ffn": hidden}
     training = {"sequence_length": int(draw.choice([2048, 4096])), "global_batch": int(draw.choice([48, 64, 96]))}
+    training |= stated
     if draw.random() < often:
         training["micro_batch"] = int(draw.choice([1, 2]))
     if draw.random() < often:
@@ -49,6 +50,11 @@ def test_the_choice_is_the_best_of_all(open_layout, whole, catalogue, seed):
 @pytest.mark.parametrize("seed", range(50))
 def test_the_choice_is_the_best_of_all_at_length(open_layout, whole, catalogue, seed):
     check(drawn(open_layout, seed), whole, catalogue)
+
+
+@pytest.mark.parametrize(("seed", "offload"), [(1, "cpu"), (3, "nvme"), (8, "cpu"), (10, "nvme")])
+def test_the_choice_is_the_best_with_states_outside_the_gpus(open_layout, whole, catalogue, seed, offload):
+    check(drawn(open_layout, seed, often=1.0, nodes=1, sharding={"offload": offload}), whole, catalogue)
 
 
 def test_counts_add_up(open_layout, models, catalogue):

@@ -10,7 +10,7 @@ from simcluster.reports import frames
 
 def test_waterfall_sums_to_the_step(run):
     frame = frames.waterfall(run())
-    assert tuple(frame.index) == CAUSES[::-1]
+    assert tuple(frame.index) == CAUSES[:0:-1]  # nothing is offloaded
     assert frame["time_s"].sum() == pytest.approx(run().step.time_s, rel=1e-9)
     assert frame["share"].sum() == pytest.approx(1.0, rel=1e-9)
 

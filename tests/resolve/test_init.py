@@ -97,7 +97,7 @@ def test_hardware_that_changes_nothing_is_named(settle):
 
 UNSUPPORTED = {
     "training.precision=fp32": "precision fp32",
-    "training.sharding.offload=cpu": "offload",
+    "training.sharding.offload=pool": "offload to a pool of memory",
     "cluster.background=[{from: storage, rate: 20 GB/s}]": "other traffic on the fabric",
 }
 
