@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.block import BlockTimes
-from simcluster.engine.block_kinds import BlockStore, kind_times
+from simcluster.engine.block_kinds import BlockStore, step_blocks
 from simcluster.engine.critical import CriticalPath, critical_path
 from simcluster.engine.maxplus import solve
 from simcluster.engine.step import StepTimes
@@ -129,7 +129,7 @@ def _kernels(plan: StepPlan, machine: Machine, times: StepTimes, total_s: float)
         store: BlockStore = {}
         pace = np.ones(len(CLASSES))
         pace[number] -= _FASTER
-        blocks = {key: kind_times(plan, machine, key[1], key[0], store, pace) for key in times.blocks}
+        blocks = step_blocks(plan, machine, times.program, store, pace)
         tables = _filled(plan, machine, times, blocks)
         columns.append((tables.durations[:, 0], tables.lags[:, 0]))
     durations, lags = (np.stack(tables, axis=1) for tables in zip(*columns))

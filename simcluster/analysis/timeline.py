@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simcluster.engine.chunk import ChunkTimes
 from simcluster.engine.step import StepTimes
-from simcluster.engine.step_tables import exchange_share, overlapped_s
+from simcluster.engine.step_tables import pair_key
 from simcluster.parallel.mesh import stage_pair
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, WEIGHT
 from simcluster.program.graph import NO_LAG, SOURCE
@@ -139,9 +139,8 @@ class _Steps:
         """A forward, or the backward beside it: both from the start to the end of their pair."""
         first = task - int(self.program.pair[task]) + 1
         own, other = (int(self.program.virtual_stage[one]) for one in (first, first + 1))
-        both = overlapped_s(
-            self.chunk(FORWARD, own, 1).duration, self.chunk(BACKWARD, other, 1).duration, exchange_share(self.machine)
-        )
+        held = (self.plan.contents[one % self.pp][one // self.pp] for one in (own, other))
+        both = self.times.chunks[pair_key(self.plan, *held)].duration
         end = float(self.ends[first])
         stream: Stream = "compute" if task == first else "beside"
         return self._span(part % self.pp, stream, _pass(kind), (end - float(both[0]), end), micro, part)

@@ -8,15 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.block import BlockTimes, solve_block
-from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
-from simcluster.program.plan import StepPlan, block_ops, weight_gradient_ops
-from simcluster.program.pricing import CLASSES, Machine, price
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, PAIR, WEIGHT
+from simcluster.program.paired import BESIDE, PairedBlock, paired_block
+from simcluster.program.plan import StepPlan, block_names, block_ops, paired_names, weight_gradient_ops
+from simcluster.program.pricing import CLASSES, Machine, PricedOps, price
+from simcluster.program.step import StepProgram
 
 Floats = NDArray[np.float64]
 
 _AS_PRICED = np.ones(len(CLASSES))
+_EXCHANGE_SMS = 20.0  # of exchanges beside computing, DeepSeek-V3 report (2024), 3.2.2; others take 8 to 32
 
 BlockStore = dict[tuple[object, ...], BlockTimes]  # by all that a plan tells about a block
+
+
+def step_blocks(
+    plan: StepPlan, machine: Machine, program: StepProgram, store: BlockStore, pace: Floats = _AS_PRICED
+) -> dict[tuple[int, str], BlockTimes]:
+    """Times of all blocks of a step by kind of operation and name; arguments as for `kind_times`."""
+    names = {name for stage in plan.contents for chunk in stage for name in block_names(plan, chunk)}
+    needed = [(kind, name) for kind in range(program.kinds) for name in sorted(names)]
+    if program.shape.paired:
+        virtual = [plan.contents[part % plan.mesh.pp][part // plan.mesh.pp] for part in range(program.parts)]
+        pairs = {(virtual[part], virtual[mate]) for part, mate in program.pairs()}
+        needed += [(PAIR, name) for name in sorted({name for one in pairs for name in paired_names(plan, *one)})]
+    return {(kind, name): kind_times(plan, machine, name, kind, store, pace) for kind, name in needed}
 
 
 def kind_times(
@@ -30,7 +46,9 @@ def kind_times(
     job = (plan.arch, plan.batch, plan.layer, plan.exchange, plan.padded_vocab, plan.widening)
     key = (block, kind, again, *job)
     if key not in store:
-        if kind == INPUT:
+        if kind == PAIR:
+            store[key] = _beside(plan, machine, block, store, pace)
+        elif kind == INPUT:
             whole, weights = (kind_times(plan, machine, block, one, store, pace) for one in (BACKWARD, WEIGHT))
             store[key] = _without(whole, weights)
         else:
@@ -54,3 +72,28 @@ def _without(whole: BlockTimes, part: BlockTimes) -> BlockTimes:
         busy=np.maximum(whole.busy - part.busy, 0.0),
         evidence=whole.evidence,
     )
+
+
+def _beside(plan: StepPlan, machine: Machine, pair: str, store: BlockStore, pace: Floats) -> BlockTimes:
+    """A forward beside a backward; exchanges hold multiprocessors, which slows what is computed meanwhile."""
+    forward, backward = pair.split(BESIDE)
+    if not (forward and backward):
+        return kind_times(plan, machine, forward or backward, FORWARD if forward else BACKWARD, store, pace)
+    block = paired_block(block_ops(plan, forward, False), block_ops(plan, backward, True))
+    priced = price(block.ops, machine)
+    priced = replace(priced, seconds=priced.seconds * pace[priced.kind])
+    free = solve_block(block.ops, priced)
+    held = solve_block(block.ops, _held(block, priced, min(1.0, _EXCHANGE_SMS / machine.kernels.device.sms)))
+    device = np.concatenate([held.device[:1], free.device[1:]])
+    return replace(free, device=device, hosted=np.concatenate([held.hosted[:1], free.hosted[1:]]))
+
+
+def _held(block: PairedBlock, priced: PricedOps, sm_share: float) -> PricedOps:
+    """Computing takes longer while the exchange of its phase holds a share of the multiprocessors."""
+    phases, moves, seconds = np.array(block.phase), np.array(block.moves), priced.seconds.copy()
+    for phase in range(4):
+        computes = (phases == phase) & ~moves
+        computing_s, moving_s = (float(seconds[(phases == phase) & which].sum()) for which in (~moves, moves))
+        if computing_s > 0:
+            seconds[computes] *= 1.0 + sm_share * min(moving_s, computing_s) / computing_s
+    return replace(priced, seconds=seconds)

@@ -17,8 +17,8 @@ from simcluster.engine.des import Change, Simulated, simulate
 from simcluster.engine.des_step import bounded_share, filled_tables, resource_shares, step_wiring
 from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows
-from simcluster.engine.step_tables import ChunkKey, StepTables
-from simcluster.parallel.schedules.order import FORWARD
+from simcluster.engine.step_tables import ChunkKey, StepTables, pair_key
+from simcluster.parallel.schedules.order import FORWARD, PAIR
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape, chunk_program
 from simcluster.program.graph import Ints
@@ -31,9 +31,7 @@ from simcluster.shapes import GroupShape
 
 Floats = NDArray[np.float64]
 
-# A forward beside a backward is a block that takes the time of both, and a chunk without any.
-_PAIR = -1  # in place of a chunk's kind
-_BOTH, _BESIDE = ChunkShape(1), ChunkShape(0)
+_BESIDE = PAIR, (), ChunkShape(0)  # the backward of a pair, whose blocks are those of its forward
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,7 @@ class BlockStep:
 def block_step(
     plan: StepPlan, machine: Machine, times: StepTimes, interference: Interference = NO_INTERFERENCE
 ) -> BlockStep:
-    """The step of `times = solve_step(plan, machine)` in blocks; one replica stands for all.
-
-    A forward beside a backward (DualPipe) is one block, since how those of both interleave is not known here.
-    """
+    """The step of `times = solve_step(plan, machine)` in blocks; one replica stands for all."""
     return _Blocks(plan, machine, times, interference).step()
 
 
@@ -69,7 +64,7 @@ class _Blocks:
     def step(self) -> BlockStep:
         """Program and wiring."""
         durations, lags = self.tables.durations[:, 0], self.tables.lags[:, 0]
-        insides = [self._inside(task, key) for task, key in enumerate(self.keys)]
+        insides = [self._inside(key) for key in self.keys]
         program = inline(self.program, insides, durations, lags, self._block_of_lag())
         return BlockStep(program, self._wiring(program))
 
@@ -79,8 +74,10 @@ class _Blocks:
         return int(self.program.kind[task]), self.plan.contents[part % pp][part // pp], part % pp
 
     def _key(self, task: int) -> ChunkKey:
-        if self.program.pair[task]:
-            return _PAIR, (), _BOTH if self.program.pair[task] == 1 else _BESIDE
+        if self.program.pair[task] == 2:
+            return _BESIDE
+        if self.program.pair[task] == 1:
+            return pair_key(self.plan, *(self._contents(one)[1] for one in (task, task + 1)))
         kind, contents, _ = self._contents(task)
         backward = kind != FORWARD
         micro = int(self.program.micro[task])
@@ -88,12 +85,8 @@ class _Blocks:
         names = block_names(self.plan, contents, backward)
         return kind, names, chunk_shape(self.plan, len(names), backward, position)
 
-    def _inside(self, task: int, key: ChunkKey) -> Inside:
+    def _inside(self, key: ChunkKey) -> Inside:
         """What is inside a chunk task; those alike share it."""
-        kind, _, shape = key
-        if kind == _PAIR:
-            whole = self.tables.durations[self.program.graph.duration[task], 0]
-            return Inside(chunk_program(shape), np.array([whole, 0.0, 0.0, 0.0, 0.0]), np.zeros(shape.blocks))
         if key not in self.known:
             self.known[key] = self._blocks(*key)
         return self.known[key]
@@ -136,9 +129,6 @@ class _Blocks:
         shares = self._units(program, flows, transfer)
         known = program.edge >= 0
         sm_bound, hbm_bound = resource_shares(shares)
-        pairs = np.flatnonzero((program.unit != ENTRY) & self._paired(program))
-        sm_bound[pairs] = outer.sm_bound[program.origin[pairs]]
-        hbm_bound[pairs] = outer.hbm_bound[program.origin[pairs]]
         return replace(
             outer,
             flows=flows.flows,
@@ -150,17 +140,11 @@ class _Blocks:
             hbm_bound=hbm_bound,
         )
 
-    def _paired(self, program: Inlined) -> NDArray[np.bool_]:
-        """(tasks,) whether it is part of an overlapped pair."""
-        pairs = np.zeros(len(self.program.graph), dtype=bool)
-        pairs[: self.program.chunk_tasks] = self.program.pair > 0
-        return pairs[program.origin]
-
     def _units(self, program: Inlined, flows: StepFlows, transfer: Ints) -> Floats:
         """Marks transfers of shards; returns the share of each class in every block's time."""
         shares = np.zeros((len(program.graph), len(CLASSES)))
         known: dict[tuple[ChunkKey, int, int], int | None] = {}
-        for task in np.flatnonzero((program.unit != ENTRY) & ~self._paired(program)).tolist():
+        for task in np.flatnonzero(program.unit != ENTRY).tolist():
             origin, unit = int(program.origin[task]), int(program.unit[task])
             key, count = self.keys[origin], self.keys[origin][2].blocks
             if unit < count:

@@ -19,9 +19,9 @@ from simcluster.engine.des import Change, Simulated, simulate
 from simcluster.engine.period import step_time
 from simcluster.engine.step import StepTimes
 from simcluster.engine.step_flows import NO_INTERFERENCE, Exchange, Interference, StepFlows, link_names
-from simcluster.engine.step_tables import StepTables
+from simcluster.engine.step_tables import StepTables, pair_key
 from simcluster.parallel.mesh import stage_pair
-from simcluster.parallel.schedules.order import BACKWARD, FORWARD
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, PAIR
 from simcluster.program.graph import SOURCE
 from simcluster.program.plan import Bucket, StepPlan, block_names, buckets, chunk_shape, end_stages
 from simcluster.program.pricing import ATTENTION, CLASSES, GEMM, MEMORY, Machine
@@ -203,13 +203,14 @@ class StepWires:
         return sm_bound[rows], hbm_bound[rows]
 
     def _paired(self, shares: Floats) -> None:
-        """Shares of overlapped pairs: of a forward, and of the backward beside it."""
-        program, lengths = self.program, self.durations
-        for (part, mate), position in itertools.product(program.pairs(), range(POSITIONS)):
-            rows = [program.chunk_row(kind, one, position) for kind, one in ((FORWARD, part), (BACKWARD, mate))]
-            pair = program.pair_row(part, mate, position)
-            if lengths[pair] > 0:
-                shares[pair] = np.minimum((shares[rows] * lengths[rows][:, None]).sum(axis=0) / lengths[pair], 1.0)
+        """Shares of overlapped pairs."""
+        program, pp = self.program, self.plan.mesh.pp
+        for part, mate in program.pairs():
+            key = pair_key(self.plan, *(self.plan.contents[one % pp][one // pp] for one in (part, mate)))
+            busy = sum((self.times.blocks[PAIR, name].busy for name in key[1]), np.zeros(len(CLASSES)))
+            for position in range(POSITIONS):
+                length = float(self.times.chunks[key].duration[0])
+                shares[program.pair_row(part, mate, position)] = bounded_share(busy, length)
 
 
 def bounded_share(busy: Floats, length: float) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.block import BlockTimes
-from simcluster.engine.block_kinds import BlockStore, kind_times
+from simcluster.engine.block_kinds import BlockStore, step_blocks
 from simcluster.engine.chunk import ChunkTimes
 from simcluster.engine.maxplus import solve
 from simcluster.engine.period import step_time
@@ -84,15 +84,9 @@ def solve_step(plan: StepPlan, machine: Machine, solved: BlockStore | None = Non
 
     One store serves plans of one cluster and software; the result is the same with and without it.
     """
-    chunks = {chunk for stage in plan.contents for chunk in stage}
-    names = {name for chunk in chunks for name in block_names(plan, chunk)}
     store = {} if solved is None else solved
     program = step_program(step_shape(plan))
-    blocks = {
-        (kind, block): kind_times(plan, machine, block, kind, store)
-        for kind in range(program.kinds)
-        for block in sorted(names)
-    }
+    blocks = step_blocks(plan, machine, program, store)
     tables = StepTables(plan, machine, program, blocks)
     tables.fill()
     ends = solve(program.graph, tables.durations, tables.lags)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.engine.block import COLUMNS, BlockTimes
-from simcluster.engine.chunk import CHUNK_COLUMNS, NEVER, ChunkTimes, WireTimes, solve_chunk
+from simcluster.engine.chunk import NEVER, ChunkTimes, WireTimes, solve_chunk
 from simcluster.parallel.mesh import group_shape, stage_pair
-from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, PAIR
 from simcluster.parallel.stages import ChunkContents
 from simcluster.program.chunk import ChunkShape
 from simcluster.program.compression import wire
@@ -26,6 +26,7 @@ from simcluster.program.plan import (
     chunk_shape,
     end_stages,
     message_bytes,
+    paired_names,
     stage_experts,
     stage_parameters,
 )
@@ -40,29 +41,13 @@ STEP_COLUMNS = ("actual", "no_data_parallel", "no_expert_context", "no_messages"
 # For each of them the chunk column that gives its chunk times.
 _CHUNK_COLUMN = (0, 1, 2, 2, 2)
 
-_EXCHANGE_SMS = 20.0  # of exchanges beside computing, DeepSeek-V3 report (2024), 3.2.2; others take 8 to 32
-
 ChunkKey = tuple[int, tuple[str, ...], ChunkShape]
 
 
-def exchange_share(machine: Machine) -> float:
-    """Share of a GPU's multiprocessors that exchanges hold while others compute."""
-    return min(1.0, _EXCHANGE_SMS / machine.kernels.device.sms)
-
-
-def overlapped_s(forward: Floats, backward: Floats, sm_share: float = 0.0) -> Floats:
-    """Time of a forward beside a backward, by chunk column [s]: computing of both, behind it exchanges of each.
-
-    sm_share   of the multiprocessors, held while exchanges run: computing takes as much longer meanwhile
-
-    >>> overlapped_s(np.array([3.0, 2.0, 1.0]), np.array([5.0, 4.0, 3.0])).tolist()[0]
-    5.0
-    """
-    bare = CHUNK_COLUMNS.index("no_expert_context")
-    computing = float(forward[bare] + backward[bare])
-    moving = np.maximum(forward - forward[bare], 0.0) + np.maximum(backward - backward[bare], 0.0)
-    both: Floats = np.maximum.reduce([forward, backward, computing + sm_share * np.minimum(moving, computing), moving])
-    return both
+def pair_key(plan: StepPlan, forward: ChunkContents, backward: ChunkContents) -> ChunkKey:
+    """Key of the times of a forward chunk beside a backward one."""
+    names = paired_names(plan, forward, backward)
+    return PAIR, names, ChunkShape(len(names))
 
 
 class StepTables:
@@ -163,15 +148,22 @@ class StepTables:
         if program.shape.paired:
             self._pairs()
 
+    def pair(self, part: int, mate: int) -> ChunkTimes:
+        """Times of a forward of a virtual stage beside a backward of its mate."""
+        key = pair_key(self.plan, self.virtual[part], self.virtual[mate])
+        if key not in self.chunks:
+            blocks = [self.blocks[PAIR, name] for name in key[1]]
+            self.chunks[key] = solve_chunk(blocks, key[2], WireTimes.none(len(blocks)))
+        return self.chunks[key]
+
     def _pairs(self) -> None:
-        """A forward beside a backward of the same device: exchanges of each hide behind computing of both."""
+        """Forwards beside backwards of the same device; exchanges of each hide behind computing of the other."""
         program = self.program
         for part, mate in program.pairs():
-            one, back = (self.chunk(self.virtual[p], k, 1).duration for p, k in ((part, FORWARD), (mate, BACKWARD)))
-            both = overlapped_s(one, back, exchange_share(self.machine))
+            both = self.pair(part, mate).duration[list(_CHUNK_COLUMN)]
             for position in range(POSITIONS):
                 row = program.pair_row(part, mate, position)
-                self.durations[row] = both[list(_CHUNK_COLUMN)]
+                self.durations[row] = both
                 rows = (program.chunk_row(FORWARD, part, position), program.chunk_row(BACKWARD, mate, position))
                 self.durations[row, -1] = self.durations[rows, -1].sum()
 

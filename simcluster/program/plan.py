@@ -16,6 +16,7 @@ from simcluster.program.block import COMPUTE, BlockOp, ExchangePlan, backward_bl
 from simcluster.program.chunk import ChunkShape
 from simcluster.program.compression import Compression
 from simcluster.program.offload import OffloadPlan
+from simcluster.program.paired import pair_names
 from simcluster.program.step import StepShape
 from simcluster.shapes import Architecture, CollectiveKind, GroupShape, Transfer
 from simcluster.workload.elements import ACTIVATION_BYTES, Batch, Element, LayerPlan, widened
@@ -166,6 +167,13 @@ def block_names(plan: StepPlan, contents: ChunkContents, backward: bool = False)
     names = ["embedding"] * contents.embedding + [*layers]
     names += ["head", *["mtp"] * plan.arch.mtp_depth] if contents.head else []
     return tuple(reversed(names) if backward else names)
+
+
+def paired_names(plan: StepPlan, forward: ChunkContents, backward: ChunkContents) -> tuple[str, ...]:
+    """Blocks of a forward chunk beside a backward one, see `simcluster.program.paired`."""
+    kinds = {**LAYER_BLOCKS, "mtp": layer_kind(plan.arch, plan.arch.layers)}
+    exchanging = frozenset(name for name, kind in kinds.items() if kind.mlp == "moe" and plan.exchange.ep > 1)
+    return pair_names(block_names(plan, forward), block_names(plan, backward, backward=True), exchanging)
 
 
 def block_ops(plan: StepPlan, block: str, backward: bool) -> tuple[BlockOp, ...]:

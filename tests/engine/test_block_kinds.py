@@ -7,7 +7,7 @@ import pytest
 
 from simcluster.engine.block_kinds import kind_times
 from simcluster.engine.step import solve_step
-from simcluster.parallel.schedules.order import BACKWARD, INPUT, WEIGHT
+from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, PAIR, WEIGHT
 from simcluster.program.plan import block_ops, weight_gradient_ops
 from simcluster.program.pricing import price
 from simcluster.shapes import Gemm
@@ -54,3 +54,22 @@ def test_a_store_gives_the_same(job):
     first = solve_step(plan, machine, store)
     assert store
     assert solve_step(plan, machine, store).total.tolist() == first.total.tolist()
+
+
+def test_an_exchange_slows_what_is_computed_beside_it(run):
+    """Two passes that exchange and one that does not: only the first are slowed, by the multiprocessors held."""
+    moe = {"name": "moe", "layers": 4, "hidden": 2048, "heads": 16, "ffn": 8192, "vocab": 32000}
+    moe |= {"experts": 16, "top_k": 2, "expert_ffn": 2048}
+    software = {"overrides": {"ep_overlap": True}}
+    evaluation = run({"model": moe, "training": {"parallelism": {"tp": 1, "pp": 1, "ep": 8}, "software": software}})
+    plan, machine = evaluation.resolved.plan, evaluation.resolved.machine
+    pair = kind_times(plan, machine, "experts|experts", PAIR, {})
+    forward, backward = (kind_times(plan, machine, "experts", kind, {}) for kind in (FORWARD, BACKWARD))
+    computing = forward.device[1] + backward.device[1]
+    moving = forward.device[0] + backward.device[0] - computing
+    share = 20 / machine.kernels.device.sms
+    assert pair.device[1] == pytest.approx(computing, rel=1e-12)
+    assert computing < pair.device[0] <= max(computing, moving) + (1 + share) * min(computing, moving) + 1e-12
+    assert pair.busy == pytest.approx(forward.busy + backward.busy, rel=1e-12)
+    alone = kind_times(plan, machine, "|head", PAIR, {})
+    assert alone.device.tolist() == kind_times(plan, machine, "head", BACKWARD, {}).device.tolist()

@@ -2,6 +2,8 @@
 
 import pytest
 
+from simcluster.parallel.schedules.order import PAIR
+
 MODEL = {
     "name": "moe",
     "layers": 16,
@@ -33,15 +35,17 @@ def test_overlap_hides_exchanges_and_holds_one_set_more(run, plan):
     assert float(beside.memory.peak_bytes) > float(plain.memory.peak_bytes)
 
 
-def test_a_pair_takes_the_longer_of_computing_and_exchanging(run):
-    """One stage: forward, m - 1 pairs, backward; a pair hides the shorter of its exchanges and its computing."""
+def test_steps_of_pairs_alone(run):
+    """One stage: forward, m - 1 pairs, backward; a pair takes what its block and its layers without experts take."""
     evaluation = run(job(True, pp=1))
-    times = evaluation.times
-    program = times.program
+    program = evaluation.times.program
     pairs = program.pair == 1
-    chunks = {key[0]: one.duration for key, one in times.chunks.items()}
-    computing = chunks[0][2] + chunks[1][2]
-    moving = sum(max(one[0] - one[2], 0.0) for one in chunks.values())
-    ends = times.ends[: program.chunk_tasks, 0]
+    ends = evaluation.times.ends[: program.chunk_tasks, 0]
     length = (ends[pairs][-1] - ends[pairs][0]) / (pairs.sum() - 1)
-    assert length == pytest.approx(max(computing, moving, chunks[0][0], chunks[1][0]), rel=0.05)
+    blocks = evaluation.times.blocks
+    layers = blocks[PAIR, "experts|experts"].device[0] * MODEL["layers"]
+    ends_of_model = sum(blocks[kind, name].device[0] for kind in (0, 1) for name in ("embedding", "head"))
+    assert length == pytest.approx(layers + ends_of_model, rel=0.02)
+    alone = sum(blocks[kind, "experts"].device[0] for kind in (0, 1))
+    computing = sum(blocks[kind, "experts"].device[1] for kind in (0, 1))
+    assert computing < blocks[PAIR, "experts|experts"].device[0] < alone

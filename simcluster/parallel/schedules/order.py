@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORWARD, BACKWARD, WEIGHT, INPUT = range(4)
+PAIR = 4  # not in orders: a forward and the backward beside it, as one
 _LETTERS = "FBWB"
 
 
