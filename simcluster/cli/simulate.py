@@ -58,7 +58,7 @@ def simulate(
     started = time.perf_counter()
     apart(trace, plot, output)
     loaded = load_one(scenario, sets, what_if, candidate)
-    evaluation = settled(loaded, Catalogue.load(hardware_db), "des" if engine == "des" else "max-plus")
+    evaluation = settled(loaded, Catalogue.load(hardware_db), "des" if engine == "des" else "max-plus", seed)
     tell(loaded.notes)
     record(evaluation, trace)
     draw(evaluation, plot)

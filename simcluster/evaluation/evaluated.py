@@ -5,6 +5,7 @@ Parts are computed when they are asked for. What does not exist yet is absent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 from simcluster.analysis.critical_path import CriticalStep, critical_step
 from simcluster.analysis.uncertainty import Band, ErrorTerm, band, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
-from simcluster.engine.step import StepTimes, solve_step
+from simcluster.engine.step import StepTimes, sized_step_s, solve_step
 from simcluster.evaluation.cost import CostResult, cost_of
 from simcluster.evaluation.power import PowerResult, power_of
 from simcluster.evaluation.running import course_of_run, paid_error_terms, run_error_terms
@@ -184,6 +185,13 @@ class Evaluation:
     def critical(self) -> CriticalStep:
         """What makes the step as long as it is, by max-plus."""
         return critical_step(self.resolved.plan, self.resolved.machine, self.times)
+
+    def step_s_of_sizes(self, sizes: Sequence[float]) -> float:
+        """Time [s] of a step with micro-batches of unequal size (packed, or of variable length), by max-plus.
+
+        sizes   of each micro-batch, over that of the plan, in order; ValueError if they are not as many or not above 0
+        """
+        return sized_step_s(self.resolved.plan, self.resolved.machine, self.times, sizes)
 
     @cached_property
     def power(self) -> PowerResult:

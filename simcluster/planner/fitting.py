@@ -52,10 +52,17 @@ class _Rows:
 def peak_bytes(job: Job, points: Points) -> Floats:
     """Device peak of each layout in bytes: (points, recomputes, strategies)."""
     peaks = _peaks(job, points, "1f1b")
-    beside = [place for place, name in enumerate(job.strategies) if overlaps_experts(job.family, 2, name)]
-    rows = np.flatnonzero(points.ep > 1)
-    if beside and rows.size:
-        peaks[rows[:, None], :, beside] = _peaks(job, points.take(rows), overlapped.NAME)[:, :, beside].swapaxes(1, 2)
+    rows = np.flatnonzero((points.ep > 1) & ((points.pp == 1) | (points.virtual > 1)))
+    cells = [
+        (again, place)
+        for again, recompute in enumerate(job.recomputes)
+        for place, name in enumerate(job.strategies)
+        if overlaps_experts(job.family, 2, 1, 1, name, recompute)
+    ]
+    if cells and rows.size:
+        beside = _peaks(job, points.take(rows), overlapped.NAME)
+        for again, place in cells:
+            peaks[rows, again, place] = beside[:, again, place]
     return peaks
 
 

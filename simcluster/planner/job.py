@@ -10,7 +10,7 @@ from simcluster.planner.choices import strategies
 from simcluster.resolve import stated_values
 from simcluster.resolve.batch import settle_length
 from simcluster.resolve.compatibility import check_compatibility
-from simcluster.resolve.layout import check_plan
+from simcluster.resolve.layout_checks import check_plan
 from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.software import resolve_software
 from simcluster.resolve.trail import Trail

@@ -14,7 +14,7 @@ from simcluster.planner.batch import Batches, batches
 from simcluster.planner.choices import MOST_SEQUENCES, context_degrees, runs_with_pipeline, virtual_degrees
 from simcluster.planner.job import Job
 from simcluster.resolve.batch import BATCH_ROUNDING
-from simcluster.resolve.layout import MOST_CHUNKS
+from simcluster.resolve.layout_checks import MOST_CHUNKS
 from simcluster.scenario.findings import (
     depth_finding,
     divisors,

@@ -16,7 +16,8 @@ from simcluster.program.plan import StepPlan
 from simcluster.program.pricing import Machine
 from simcluster.resolve.compatibility import check_compatibility
 from simcluster.resolve.expert_parallel import expert_groups
-from simcluster.resolve.layout import check_plan, executed_architecture, resolve_layout
+from simcluster.resolve.layout import executed_architecture, resolve_layout
+from simcluster.resolve.layout_checks import check_plan
 from simcluster.resolve.lookups import look_up_cluster, look_up_model, look_up_profile
 from simcluster.resolve.means import MEANS_BLOCKS, settle_means
 from simcluster.resolve.offload import offload_plan

@@ -23,7 +23,7 @@ from simcluster.resolve.compatibility_rules import (
     said,
     toolkit_release,
 )
-from simcluster.resolve.layout import PRECISIONS
+from simcluster.resolve.layout_checks import PRECISIONS
 from simcluster.resolve.trail import Trail
 from simcluster.scenario import Scenario, closest, did_you_mean
 from simcluster.scenario.suggest import either

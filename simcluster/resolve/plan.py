@@ -12,7 +12,7 @@ from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.static import DTYPE_BYTES
 from simcluster.parallel.balance import balanced_split
 from simcluster.parallel.mesh import Mesh
-from simcluster.parallel.schedules import SPLIT
+from simcluster.parallel.schedules import SPLIT, overlapped
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD
 from simcluster.parallel.stages import ChunkContents, both_ways, stage_contents
 from simcluster.program.block import ExchangePlan
@@ -20,7 +20,7 @@ from simcluster.program.plan import BLOCK_OF, PipelinePlan, RecomputePlan, StepP
 from simcluster.program.pricing import Machine
 from simcluster.resolve.data_parallel import data_parallel_plan
 from simcluster.resolve.expert_parallel import expert_copies, expert_groups
-from simcluster.resolve.layout import stage_ends
+from simcluster.resolve.layout_checks import stage_ends
 from simcluster.resolve.records import Layout
 from simcluster.resolve.trail import Trail
 from simcluster.scenario.training import Parallelism
@@ -61,20 +61,7 @@ def step_plan(
         batch=batch,
         micro_batches=layout.micro_batches,
         layer=_layer_plan(family, layout),
-        exchange=ExchangePlan(
-            tp=layout.tp,
-            bytes=ACTIVATION_BYTES * wide * float(batch.tokens) * arch.hidden,
-            sequence_parallel=layout.sequence_parallel,
-            bulk_overlap=family.tp_bulk_overlap,
-            shared_beside=family.shared_expert_overlap,
-            chunks=_chunks(arch, family, layout),
-            hidden=arch.hidden,
-            cp=layout.cp,
-            context=family.cp_communication,
-            ep=layout.ep,
-            etp=layout.etp,
-            expert_copies=expert_copies(arch, family, _expert_group(cluster, layout), layout.ep),
-        ),
+        exchange=_exchange_plan(arch, cluster, family, layout, wide * float(batch.tokens)),
         widening=wide,
         recompute=recompute_plan(layout.recompute, arch, family),
         data=data_parallel_plan(cluster, family, layout, mesh),
@@ -91,6 +78,26 @@ def step_plan(
         optimizer_bytes=family.optimizer_bytes - DTYPE_BYTES[family.gradient_storage],
         gradient_pass_bytes=DTYPE_BYTES[family.gradient_storage],
         tied_exchange=arch.tied_embeddings and not together,
+    )
+
+
+def _exchange_plan(
+    arch: Architecture, cluster: Cluster, family: SoftwareFamily, layout: Layout, tokens: float
+) -> ExchangePlan:
+    """How exchanges inside layers are done; `tokens` are weighed by how wide activations are."""
+    return ExchangePlan(
+        tp=layout.tp,
+        bytes=ACTIVATION_BYTES * tokens * arch.hidden,
+        sequence_parallel=layout.sequence_parallel,
+        bulk_overlap=family.tp_bulk_overlap,
+        shared_beside=family.shared_expert_overlap and layout.schedule != overlapped.NAME,  # none do both
+        chunks=_chunks(arch, family, layout),
+        hidden=arch.hidden,
+        cp=layout.cp,
+        context=family.cp_communication,
+        ep=layout.ep,
+        etp=layout.etp,
+        expert_copies=expert_copies(arch, family, _expert_group(cluster, layout), layout.ep),
     )
 
 

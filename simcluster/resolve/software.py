@@ -127,10 +127,15 @@ def fields_settling(training: Training, layout: Layout, arch: Architecture) -> f
 def fields_unbuilt(family: SoftwareFamily, layout: Layout) -> tuple[str, ...]:
     """Fields of a family that would change this layout's step and that nothing computes yet."""
     unbuilt = (
-        ("ep_overlap", family.ep_overlap and layout.ep > 1 and layout.schedule not in _BESIDE),
+        ("ep_overlap", family.ep_overlap and layout.ep > 1 and layout.schedule not in _BESIDE and not _refused(layout)),
         ("cuda_graph_modules", bool(family.cuda_graph_modules) and not family.cuda_graphs),
     )
     return tuple(name for name, matters in unbuilt if matters)
+
+
+def _refused(layout: Layout) -> bool:
+    """Whether the framework itself does not overlap exchanges of experts, see `overlaps_experts`."""
+    return (layout.pp > 1 and layout.virtual_stages == 1) or layout.recompute == "full"
 
 
 def note_defaults(scenario: Scenario, family: SoftwareFamily, layout: Layout, arch: Architecture, trail: Trail) -> None:
@@ -141,6 +146,9 @@ def note_defaults(scenario: Scenario, family: SoftwareFamily, layout: Layout, ar
     unread = frozenset(field_names()) - fields_read(family, layout, arch)
     fitted = fitted_fields(family.id)
     trail.take(family_assumptions(family, frozenset(covered) | unread | frozenset(fitted)))
+    if family.ep_overlap and layout.ep > 1 and layout.schedule not in _BESIDE and _refused(layout):
+        why = "exchanges overlap only with virtual stages in a pipeline, and without full recompute"
+        trail.assume("training.software.ep_overlap", False, why)
     for name, entry in fitted.items():
         if name not in covered and name not in unread:
             why = f"{family.id}: fitted on {entry.rows} published runs"

@@ -152,3 +152,16 @@ def test_schedules(say, scenario, sets, engine):
     answer = said.json
     assert sum(one["time_s"] for one in answer["waterfall"]) == pytest.approx(answer["step"]["time_s"], rel=1e-9)
     assert answer["memory"]["peak_bytes"] > 0
+
+
+def test_a_seed_moves_what_is_drawn(say, scenario):
+    """Nodes drawn slow, and the days that they cost; a step as it is does not depend on it."""
+
+    def parts(seed):
+        sets = ("--set", "operations.stragglers.node_sigma=2%", "--set", "training.tokens=1T")
+        record = say("simulate", scenario, *sets, "--format", "json", "--seed", seed).json
+        return record["step"], record["stragglers"]
+
+    (step, one), (same, other) = parts("1"), parts("2")
+    assert step == same
+    assert one != other

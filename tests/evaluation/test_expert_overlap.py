@@ -18,12 +18,12 @@ MODEL = {
 
 
 def job(overlap, **plan):
-    degrees = {"tp": 1, "pp": 2, "ep": 8, **plan}
+    degrees = {"tp": 1, "pp": 2, "virtual_stages": 2, "ep": 8, **plan}
     software = {"overrides": {"ep_overlap": overlap}}
     return {"model": MODEL, "training": {"parallelism": degrees, "global_batch": 128, "software": software}}
 
 
-@pytest.mark.parametrize("plan", [{}, {"virtual_stages": 2}, {"pp": 1}])
+@pytest.mark.parametrize("plan", [{}, {"virtual_stages": 4}, {"pp": 1, "virtual_stages": 1}])
 def test_overlap_hides_exchanges_and_holds_one_set_more(run, plan):
     plain, beside = (run(job(overlap, **plan)) for overlap in (False, True))
     assert beside.resolved.layout.schedule == "1f1b-overlapped"
@@ -37,7 +37,7 @@ def test_overlap_hides_exchanges_and_holds_one_set_more(run, plan):
 
 def test_steps_of_pairs_alone(run):
     """One stage: forward, m - 1 pairs, backward; a pair takes what its block and its layers without experts take."""
-    evaluation = run(job(True, pp=1))
+    evaluation = run(job(True, pp=1, virtual_stages=1))
     program = evaluation.times.program
     pairs = program.pair == 1
     ends = evaluation.times.ends[: program.chunk_tasks, 0]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from simcluster.engine.step import sized_step_s
 from simcluster.parallel.schedules.order import BACKWARD, FORWARD, INPUT, WEIGHT
 
 
@@ -67,9 +66,10 @@ def test_stages_may_hold_the_embedding_or_the_head_alone(run):
 @pytest.mark.parametrize("name", ["1f1b", "zb-h1", "zb-h2", "dualpipe"])
 def test_micro_batches_of_unequal_size(jobs, name):
     """Equal ones change nothing; one twice as long costs about its own time on one stage."""
-    plan, machine, times = jobs[name].resolved.plan, jobs[name].resolved.machine, jobs[name].times
-    assert sized_step_s(plan, machine, times, [1.0] * plan.micro_batches) == pytest.approx(times.total[0], rel=1e-12)
-    longer = sized_step_s(plan, machine, times, [2.0, *[1.0] * (plan.micro_batches - 1)])
+    evaluation = jobs[name]
+    plan, times = evaluation.resolved.plan, evaluation.times
+    assert evaluation.step_s_of_sizes([1.0] * plan.micro_batches) == pytest.approx(times.total[0], rel=1e-12)
+    longer = evaluation.step_s_of_sizes([2.0, *[1.0] * (plan.micro_batches - 1)])
     assert longer >= times.total[0] + 0.9 * times.compute[:, 0].min() / plan.micro_batches
 
 

@@ -42,7 +42,7 @@ def test_phases_of_a_pair():
 
 
 @pytest.mark.parametrize(
-    "forward, backward",
+    ("forward", "backward"),
     [((3, 2, 4, 5, 0), (0, 1, 6, 7, 8)), ((1, 9, 1, 9, 1), (2, 9, 2, 9, 2)), ((5, 0, 5, 0, 1), (0, 0, 5, 0, 5))],
 )
 def test_each_phase_takes_the_longer_of_its_two_sides(forward, backward):

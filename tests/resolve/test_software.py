@@ -138,8 +138,19 @@ def test_experts_exchanges_overlap_where_the_schedule_can(settle):
     wires = settle(*LAYOUTS["experts"], OVERLAPS, "training.sharding.strategy=zero-2", "training.micro_batch=1")
     assert wires.layout.schedule == "1f1b"
     assert wires.unmodelled == ("training.software.ep_overlap",)
-    piped = ("training.parallelism={tp: 2, pp: 2, ep: 4, schedule: gpipe}",)
-    assert settle(MOE, *piped, OVERLAPS).unmodelled == ("training.software.ep_overlap",)
+    alone = "training.parallelism={tp: 2, pp: 1, ep: 4, schedule: gpipe}"
+    assert settle(MOE, alone, OVERLAPS, "training.recompute=none").unmodelled == ("training.software.ep_overlap",)
+
+
+@pytest.mark.parametrize("more", ["training.recompute=full", "training.parallelism.pp=2"])
+def test_what_frameworks_refuse_to_overlap_is_said(settle, more):
+    """Whole layers that run again, and a pipeline without virtual stages."""
+    plain = settle(MOE, "training.parallelism={tp: 2, pp: 1, ep: 4}", OVERLAPS, "training.recompute=none")
+    assert plain.layout.schedule == "1f1b-overlapped"
+    refused = settle(MOE, "training.parallelism={tp: 2, pp: 1, ep: 4}", OVERLAPS, more)
+    assert (refused.layout.schedule, refused.unmodelled) == ("1f1b", ())
+    told = {one.path: one.value for one in refused.assumptions}
+    assert told["training.software.ep_overlap"] is False
 
 
 def test_graphs_of_parts_are_named_unless_whole_layers_are_replayed(settle):
