@@ -77,10 +77,10 @@ def _by_stage(found: StragglerResult) -> Iterator[tuple[str, float]]:
     """One slow node in each stage, all other nodes typical; neighbouring stages of one cost in one row."""
     for factor in dict.fromkeys(one.factor for one in found.stages):
         runs: list[list[StageCost]] = []
-        for one in found.stages:
-            if one.factor == factor:
-                same = runs and abs(runs[-1][0].step_s - one.step_s) < _SAME * found.healthy_s
-                runs[-1].append(one) if same else runs.append([one])
+        for one in (cost for cost in found.stages if cost.factor == factor):
+            if not runs or abs(runs[-1][0].step_s - one.step_s) >= _SAME * found.healthy_s:
+                runs.append([])
+            runs[-1].append(one)
         slower = f"one node {format_percent(factor - 1)} slower"
         for where, run in _few(runs):
             yield f"{slower}, {where}", max(one.step_s for one in run)

@@ -1,6 +1,8 @@
 """Nodes of unlike speed in a scenario: days, percentiles, blame, and the page."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simcluster.reports.layout import Page
 from simcluster.reports.records import evaluation_record
@@ -10,6 +12,10 @@ from simcluster.reports.terminal import render
 
 def job(**stragglers):
     return {"training": {"tokens": "2B"}, "operations": {"stragglers": stragglers}}
+
+
+def slow(*entries):
+    return {"stragglers": {"slow_nodes": list(entries)}}
 
 
 def test_alike_nodes_say_nothing(run):
@@ -89,6 +95,23 @@ def test_jitter_spreads_steps_and_blames_nobody(run):
     found = run(job(jitter_sigma="2%")).stragglers
     assert found.p50_s < found.p90_s < found.p99_s
     assert (found.drawn, found.nodes, found.stages, found.remedies) == (("steps",), (), (), None)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_in_any_layout_a_slow_node_is_one_of_its_stages_and_a_spare_mends_it(assess, scenarios, data):
+    scenario = data.draw(scenarios)
+    node = data.draw(st.integers(0, scenario["cluster"]["nodes"] - 1))
+    found = assess(scenario | {"operations": slow({"node": node, "factor": 1.3})}).stragglers
+    (one,) = found.nodes
+    assert found.mean_s == found.remedies.now_s >= found.healthy_s
+    assert one.cost.alone_s == pytest.approx(found.mean_s - found.healthy_s, abs=1e-9)
+    assert one.cost.alone_s == pytest.approx(one.cost.gives_back_s, abs=1e-9)
+    assert found.replaced_s[-1] == pytest.approx(found.healthy_s, rel=1e-4)
+    anywhere = assess(scenario | {"operations": slow({"count": 1, "factor": 1.3})}).stragglers
+    assert sum(stage.nodes for stage in anywhere.stages) == scenario["cluster"]["nodes"]
+    alike = [stage.step_s for stage in anywhere.stages if stage.stages == one.position.stages]
+    assert any(step_s == pytest.approx(found.mean_s, rel=1e-9) for step_s in alike)
 
 
 def test_the_same_seed_has_the_same_steps(run):
