@@ -12,8 +12,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from run import LOOP, allowed, best_of, timed
 
-from simcluster.analysis.straggler_costs import blame, remedies
-from simcluster.analysis.stragglers import NodeSpeeds, node_places, simulate_stragglers, simulated_slow_down
+from simcluster.analysis.node_speeds import NodeSpeeds
+from simcluster.analysis.straggler_costs import node_costs, replaced_one_by_one
+from simcluster.analysis.straggler_remedies import remedies
+from simcluster.analysis.stragglers import node_places, simulate_stragglers, simulated_slow_down
 from simcluster.engine.critical import critical_path
 from simcluster.engine.paced import paced_step
 from simcluster.evaluation import evaluate
@@ -72,8 +74,9 @@ class Case:
         return critical_path(self.step.graph, self.step.durations, self.step.lags)
 
     def costs(self):
-        factors = self.known
-        return blame(self.step, self.places, factors), remedies(self.step, self.places, factors, self.micro_batches)
+        known = self.step, self.places, self.known
+        slow = [one.node for one in node_costs(*known)]
+        return replaced_one_by_one(*known, slow), remedies(*known, self.micro_batches, slow)
 
 
 def rows(catalogue):
@@ -89,7 +92,7 @@ def rows(catalogue):
             yield f"{name}, {chunks}", most, seconds, f"{kernel}, {tasks:,} tasks, steps {slow_down - 1:+.2%}"
         yield f"slow-down, quick, {chunks}", 0.05 * virtual_stages, best_of(case.quick), f"{case.quick() - 1:+.2%}"
         yield f"critical path, {chunks}", 0.05, best_of(case.path), ""
-        yield f"blame and remedies, {chunks}", 1.0, best_of(case.costs), ""
+        yield f"costs and remedies, {chunks}", 1.0, best_of(case.costs), ""
 
 
 def main():

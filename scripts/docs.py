@@ -141,7 +141,7 @@ class Runner:
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=60,
+            timeout=180,
         )
         lines = [line.rstrip() for line in done.stdout.decode("utf-8").splitlines()]
         return [*lines, f"[exit {done.returncode}]"] if done.returncode else lines

@@ -1,132 +1,124 @@
-"""What slow nodes cost, one by one, and what could be done about them.
+"""What slow nodes cost: one by one, replaced one after the other, and by the stage that one lies in.
 
-All for nodes whose factors are known (measured, or one draw); a typical node's is 1.
+A typical node's factor is 1.
 """
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simcluster.analysis.stragglers import group_paces
+from simcluster.analysis.stragglers import Stragglers, group_paces
 from simcluster.engine.paced import PacedStep, step_times
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LEAST_EXCESS = 1e-3  # a node that takes less than this longer is not told from a typical one
+_GAIN = 1e-4  # share of a step that counts as a gain: less than is shown
+
 
 @dataclass(frozen=True, slots=True)
-class Blame:
-    """A slow node: its number and factor, and how much shorter the step were if it alone were typical [s].
+class NodeCost:
+    """A slow node: its number and factor, and what it costs [s].
 
-    Where several are as slow, none of them costs anything alone.
+    alone_s       by which the step is longer if all other nodes are typical
+    gives_back_s  by which the step gets shorter if this node alone is replaced by a typical one; nothing where another
+                  holds it up as much
     """
 
     node: int
     factor: float
-    cost_s: float
+    alone_s: float
+    gives_back_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Remedies:
-    """Step times [s] as things are and after each remedy, for the same number of sequences.
+class StageCost:
+    """Step time [s] with one slow node in some stages (mostly one), all other nodes typical, and how many lie so."""
 
-    now_s, healthy_s    with all nodes as they are; with all typical
-    swapped_s           the slowest nodes swapped for typical spares; `swapped` are their numbers
-    dropped_s           the replica of the slowest node left out, the others doing its work
-    rebalanced_s        micro-batches shared out by pace; `micro_batches` of each replica
-    binned_s            slow nodes put together in as few replicas as hold them
-    binned_rebalanced_s  both
-    """
-
-    now_s: float
-    healthy_s: float
-    swapped_s: float
-    swapped: tuple[int, ...]
-    dropped_s: float
-    rebalanced_s: float
-    micro_batches: tuple[int, ...]
-    binned_s: float
-    binned_rebalanced_s: float
+    stages: tuple[int, ...]
+    nodes: int
+    factor: float
+    step_s: float
 
 
-def blame(step: PacedStep, places: Ints, factors: Floats, most: int = 32) -> tuple[Blame, ...]:
-    """The slowest nodes (factor above 1, at most so many), the dearest first.
+def node_costs(step: PacedStep, places: Ints, factors: Floats, most: int = 32) -> tuple[NodeCost, ...]:
+    """The slowest nodes (at most so many), the one that costs most alone first.
 
-    Parameters: `step`, `places` of `paced_step` and `node_places`; `factors` (nodes,).
+    Parameters: `step`, `places` of `paced_step` and `node_places`; `factors` (nodes,). Nodes less than a thousandth
+    slower than a typical one are left out.
     """
     used = np.unique(places)
-    slow = used[factors[used] > 1.0]
+    slow = used[factors[used] >= 1.0 + LEAST_EXCESS]
     slow = slow[np.argsort(-factors[slow], kind="stable")][:most]
-    trials = np.repeat(factors[None, :], len(slow) + 1, axis=0)
-    trials[np.arange(len(slow)), slow] = 1.0
-    seconds = step_times(step, group_paces(trials, places))
+    rows = np.arange(len(slow))
+    alone, replaced = np.ones((len(slow) + 1, len(factors))), np.repeat(factors[None, :], len(slow) + 1, axis=0)
+    alone[rows, slow] = factors[slow]
+    replaced[rows, slow] = 1.0
+    seconds = step_times(step, group_paces(np.concatenate([alone, replaced]), places)).reshape(2, -1)
+    costs, gains = seconds[0] - seconds[0, -1], seconds[1, -1] - seconds[1]
     found = [
-        Blame(int(node), float(factors[node]), float(cost))
-        for node, cost in zip(slow, np.maximum(seconds[-1] - seconds[:-1], 0.0))
+        NodeCost(int(node), float(factors[node]), float(cost), float(gain))
+        for node, cost, gain in zip(slow, np.maximum(costs, 0.0), np.maximum(gains, 0.0))
     ]
-    return tuple(sorted(found, key=lambda one: (-one.cost_s, -one.factor, one.node)))
+    return tuple(sorted(found, key=lambda one: (-one.alone_s, -one.factor, one.node)))
 
 
-def remedies(step: PacedStep, places: Ints, factors: Floats, micro_batches: int, spares: int = 1) -> Remedies:
-    """What swapping, dropping, sharing out and putting together would give.
+def replaced_one_by_one(step: PacedStep, places: Ints, factors: Floats, nodes: Sequence[int]) -> tuple[float, ...]:
+    """Step times [s] with the first 1, 2, 3 … of these nodes typical, up to the last that shortens the step.
 
-    Parameters: as of `blame`; `micro_batches` of each replica now; `spares` nodes to swap in. A replica's time is taken
-    as linear in its micro-batches, at the pace of its busiest stage (exact where that stage sets the pace).
+    At least one, if there is a node.
     """
-    used = np.unique(places)
-    slowest = used[np.argsort(-factors[used], kind="stable")]
-    swapped = slowest[:spares][factors[slowest[:spares]] > 1.0]
-    mended = factors.copy()
-    mended[swapped] = 1.0
-    now, binned = group_paces(factors, places), _binned(places, factors, slowest)
-    replicas = len(places)
-    kept = np.arange(replicas) != int(np.argmax((places == slowest[0]).any(axis=(1, 2))))
-    whole = step_times(step, np.stack([now, group_paces(mended, places), binned]))
-    dropped = float(step_times(step, now[None, kept])[0]) * replicas / (replicas - 1) if replicas > 1 else np.inf
-    rebalanced, shares = _shared_out(step, now, micro_batches)
-    return Remedies(
-        now_s=float(whole[0]),
-        healthy_s=step.healthy_s,
-        swapped_s=float(whole[1]),
-        swapped=tuple(int(node) for node in swapped),
-        dropped_s=dropped,
-        rebalanced_s=rebalanced,
-        micro_batches=shares,
-        binned_s=float(whole[2]),
-        binned_rebalanced_s=_shared_out(step, binned, micro_batches)[0],
+    trials = np.repeat(factors[None, :], len(nodes) + 1, axis=0)
+    for count, node in enumerate(nodes, 1):
+        trials[count:, node] = np.minimum(trials[count:, node], 1.0)
+    seconds = step_times(step, group_paces(trials, places))
+    count = int(np.argmax(seconds <= seconds[-1] + _GAIN * step.healthy_s))  # the first that gains all there is
+    return tuple(seconds[1 : max(1, count) + 1].tolist())
+
+
+def stage_costs(step: PacedStep, places: Ints, slow: Sequence[float]) -> tuple[StageCost, ...]:
+    """Step times with one node of each of these factors, by the stages that it has ranks of."""
+    if not len(slow):
+        return ()
+    kinds = sorted(_kinds(places).items(), key=lambda kind: kind[1][0])
+    factors = np.ones((len(slow) * len(kinds), int(places.max()) + 1))
+    factors[np.arange(len(factors)), [nodes[0] for _ in slow for _, nodes in kinds]] = np.repeat(slow, len(kinds))
+    seconds = iter(step_times(step, group_paces(factors, places)).tolist())
+    return tuple(
+        StageCost(tuple(sorted(set().union(*kind))), len(nodes), factor, next(seconds))
+        for factor in slow
+        for kind, nodes in kinds
     )
 
 
-def _binned(places: Ints, factors: Floats, slowest: Ints) -> Floats:
-    """Paces with the nodes laid out from the slowest on, replica by replica."""
-    position = np.full(len(factors), -1, dtype=np.int64)
-    first = places.reshape(-1)
-    order = first[np.sort(np.unique(first, return_index=True)[1])]
-    position[order] = slowest
-    return group_paces(factors, position[places])
+def one_anywhere(step: PacedStep, places: Ints, nodes: int, factor: float) -> Stragglers:
+    """Steps with one slow node, once in each place that it can have among `nodes`; exact."""
+    costs = stage_costs(step, places, (factor,))
+    seconds = np.repeat([cost.step_s for cost in costs], [cost.nodes for cost in costs])
+    unused = np.full(max(0, nodes - len(seconds)), step.healthy_s)
+    return Stragglers(step.healthy_s, np.append(seconds, unused))
 
 
-def _shared_out(step: PacedStep, paces: Floats, micro_batches: int) -> tuple[float, tuple[int, ...]]:
-    """Step time and micro-batches of each replica (at least one) if the last to end is to end first.
+def gains(step_s: float, now_s: float) -> bool:
+    """Whether a step is shorter by more than is shown.
 
-    One micro-batch after the other goes to the replica that would end first with it: the least possible maximum of
-    times that grow evenly.
+    >>> gains(9.9, 10.0), gains(9.9999, 10.0)
+    (True, False)
     """
-    base, growth = step.stage_s
-    each = ((base + growth * (paces - 1.0)) / micro_batches).max(axis=1)
-    alone = step_times(step, paces[:, None, :])
-    shares = [1] * len(paces)
-    queue = [
-        (float(time - (micro_batches - 2) * more), replica) for replica, (time, more) in enumerate(zip(alone, each))
-    ]
-    heapq.heapify(queue)
-    for _ in range(len(paces) * (micro_batches - 1)):
-        ends, replica = queue[0]
-        shares[replica] += 1
-        heapq.heapreplace(queue, (ends + float(each[replica]), replica))
-    used = np.asarray(shares)
-    return float((alone + (used - micro_batches) * each).max()), tuple(shares)
+    return step_s < now_s * (1.0 - _GAIN)
+
+
+def _kinds(places: Ints) -> dict[frozenset[frozenset[int]], list[int]]:
+    """Nodes by the stages that they hold up in each replica: those of one kind cost the same."""
+    held: dict[int, dict[int, set[int]]] = {}
+    for (replica, stage, _), node in np.ndenumerate(places):
+        held.setdefault(int(node), {}).setdefault(replica, set()).add(stage)
+    kinds: dict[frozenset[frozenset[int]], list[int]] = {}
+    for node, stages in held.items():
+        kinds.setdefault(frozenset(map(frozenset, stages.values())), []).append(node)
+    return kinds

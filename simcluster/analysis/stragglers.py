@@ -1,8 +1,7 @@
-"""Steps on nodes of unlike speed, simulated: how long they get, and what each slow node costs.
+"""Steps on nodes of unlike speed, simulated: how long they get.
 
 Ranks that exchange inside a layer go at the pace of their slowest node, pipelines wait at each hand-off, replicas once
-a step. A node's factor is its time over that of a typical node: 1.02 takes 2 % longer. Draws come in blocks of fixed
-size, each with a seed of its own, so they depend neither on how many columns are solved at a time nor on workers.
+a step. A node's factor is its time over that of a typical node: 1.02 takes 2 % longer.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
+from simcluster.analysis.node_speeds import DRAWN, NodeSpeeds
 from simcluster.engine.paced import PacedStep, paced_step, step_times
 from simcluster.engine.rows import BLOCK
 from simcluster.engine.step import StepTimes
@@ -23,79 +23,9 @@ from simcluster.program.pricing import Machine
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DRAWN = 64  # samples drawn from one seed
-_LEAST = 0.1  # a node is never drawn faster than ten times a typical one
 _QUICK, _SOLVED = (128, 2048), 32  # least and most samples of a quick answer, and those of them that are solved
 _FACTORS = 2**17  # drawn for a quick answer, if that is few enough samples
 _ALL, _RANKED = 4, 2  # replicas up to which all are solved, and how many of more
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSpeeds:
-    """How unlike nodes are.
-
-    nodes         [count >= 1]
-    node_sigma    spread of nodes, one standard deviation of their factors (normal), >= 0
-    jitter_sigma  spread of one node from step to step, likewise
-    slow_nodes    (count, factor) of nodes known to be slow, anywhere in the cluster
-    measured      (nodes,) factors instead of spread and slow nodes, such as `relative` of measured times; else empty
-    """
-
-    nodes: int
-    node_sigma: float = 0.0
-    jitter_sigma: float = 0.0
-    slow_nodes: tuple[tuple[int, float], ...] = ()
-    measured: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.measured and len(self.measured) != self.nodes:
-            raise ValueError(f"{len(self.measured)} factors for {self.nodes} nodes")
-        if sum(count for count, _ in self.slow_nodes) > self.nodes:
-            raise ValueError(f"more slow nodes than the {self.nodes} there are")
-
-    def draw(self, samples: int, seed: int, first: int = 0) -> Floats:
-        """Factors (samples, nodes); `first` [a multiple of 64] is the number of the first sample.
-
-        >>> speeds = NodeSpeeds(8, node_sigma=0.01)
-        >>> bool((speeds.draw(128, 0)[64:] == speeds.draw(64, 0, first=64)).all())
-        True
-        """
-        blocks = range(first // _DRAWN, -(-(first + samples) // _DRAWN))
-        return np.concatenate([self._block(seed, block) for block in blocks])[:samples]
-
-    def _block(self, seed: int, block: int) -> Floats:
-        random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block,)))
-        shape = (_DRAWN, self.nodes)
-        factors = np.broadcast_to(np.array(self.measured), shape) if self.measured else self._fleets(random, shape)
-        if self.jitter_sigma > 0:
-            factors = factors * self._normal(random, shape, self.jitter_sigma)
-        return factors
-
-    def _fleets(self, random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-        factors = self._normal(random, shape, self.node_sigma) if self.node_sigma > 0 else np.ones(shape)
-        known = np.repeat([factor for _, factor in self.slow_nodes], [count for count, _ in self.slow_nodes])
-        if not len(known):
-            return factors
-        slow = np.zeros(shape)
-        slow[:, : len(known)] = known
-        slow = random.permuted(slow, axis=1, out=slow)
-        return np.where(slow > 0.0, slow, factors)
-
-    @staticmethod
-    def _normal(random: np.random.Generator, shape: tuple[int, int], sigma: float) -> Floats:
-        drawn = random.standard_normal(shape)
-        drawn *= sigma
-        drawn += 1.0
-        return np.maximum(drawn, _LEAST, out=drawn)
-
-
-def relative(times: Sequence[float]) -> tuple[float, ...]:
-    """Measured times of nodes (any unit, above zero) over their median.
-
-    >>> relative([2.0, 2.0, 2.2])
-    (1.0, 1.0, 1.1)
-    """
-    return tuple((np.asarray(times) / np.median(times)).tolist())
 
 
 def node_places(plan: StepPlan, gpus_per_node: int) -> Ints:
@@ -135,8 +65,8 @@ class Stragglers:
         return float(self.step_s.mean()) / self.healthy_s
 
     def percentile(self, percent: float) -> float:
-        """Step time [s] that so many percent of the steps stay below."""
-        return float(np.percentile(self.step_s, percent))
+        """Step time [s] that so many percent of the steps do not exceed; one of them."""
+        return float(np.percentile(self.step_s, percent, method="inverted_cdf"))
 
 
 def simulate_stragglers(
@@ -157,7 +87,7 @@ def simulate_stragglers(
         return Stragglers(step.healthy_s, _sampled(step, places, speeds, range(samples), seed, block))
     from joblib import Parallel, delayed
 
-    share = -(-samples // (workers * _DRAWN)) * _DRAWN
+    share = -(-samples // (workers * DRAWN)) * DRAWN
     parts = [range(first, min(first + share, samples)) for first in range(0, samples, share)]
     found = Parallel(n_jobs=workers)(delayed(_sampled)(step, places, speeds, part, seed, block) for part in parts)
     return Stragglers(step.healthy_s, np.concatenate(found))
@@ -183,19 +113,20 @@ def simulated_slow_down(
     node_sigma: float,
     slow_nodes: Sequence[tuple[int, float]],
     seed: int,
+    named: Sequence[tuple[int, float]] = (),
 ) -> float:
     """Factor on the step time of `times = solve_step(plan, machine)`, >= 1, of nodes of unlike speed.
 
-    nodes [count] of the cluster, those that the job does not use included; node_sigma and slow_nodes as in
+    nodes [count] of the cluster, those that the job does not use included; node_sigma, slow_nodes and named as in
     `NodeSpeeds`. The mean of 128 to 2,048 draws: all are estimated (each replica by its worst stage), and the mean
     error of the first 32, which are solved, is taken off. Standard error about 3 % of what is lost. Of more than four
     replicas only the two of each draw that are estimated slowest are solved; `simulate_stragglers` solves all.
     """
     known = tuple((count, factor) for count, factor in slow_nodes if count > 0)
-    if node_sigma <= 0 and not known:
+    if node_sigma <= 0 and not known and not named:
         return 1.0
     step, places = paced_step(plan, machine, times), node_places(plan, machine.network.gpus_per_node)
-    speeds = NodeSpeeds(max(nodes, int(places.max()) + 1), node_sigma, slow_nodes=known)
+    speeds = NodeSpeeds(max(nodes, int(places.max()) + 1), node_sigma, slow_nodes=known, named=tuple(named))
     samples = min(max(_FACTORS // speeds.nodes, _QUICK[0]), _QUICK[1])
     paces = group_paces(speeds.draw(samples, seed), places)
     estimated = _estimated(step, paces, plan.micro_batches)

@@ -57,6 +57,7 @@ def compare(
         save_study(named, save)
     comparison = compare_candidates(named, Catalogue.load(hardware_db), seed, same_layout=same_layout)
     tell(note for _, loaded in named for note in loaded.notes)
+    tell(note for one in comparison.candidates for note in one.evaluation.notes)
     if format_ in ("json", "csv"):
         record = comparison_record(comparison, time.perf_counter() - started, seed)
         answer(to_json(record) if format_ == "json" else record_csv(record), output)

@@ -37,10 +37,12 @@ def show(
     from simcluster.study import load_one, settled
 
     loaded = load_one(scenario, sets, None, candidate)
-    values = settled_values(settled(loaded, Catalogue.load(hardware_db)).resolved) if resolved else file_values(loaded)
+    found = settled(loaded, Catalogue.load(hardware_db)) if resolved else None
+    values = settled_values(found.resolved) if found else file_values(loaded)
     if format_ == "json":
         answer(to_json(resolved_record(values)), output)
     elif format_ == "csv":
         answer(write(("path", "value", "origin"), resolved_rows(values)), output)
     else:
-        answer_page(loaded.scenario.name, lambda _: resolved_blocks(values, loaded.notes), format_, output)
+        notes = (*loaded.notes, *(found.notes if found else ()))
+        answer_page(loaded.scenario.name, lambda _: resolved_blocks(values, notes), format_, output)

@@ -59,7 +59,7 @@ def simulate(
     apart(trace, plot, output)
     loaded = load_one(scenario, sets, what_if, candidate)
     evaluation = settled(loaded, Catalogue.load(hardware_db), "des" if engine == "des" else "max-plus", seed)
-    tell(loaded.notes)
+    tell((*loaded.notes, *evaluation.notes))
     record(evaluation, trace)
     draw(evaluation, plot)
     if format_ in ("json", "csv"):

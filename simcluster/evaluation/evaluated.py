@@ -15,14 +15,14 @@ from simcluster.analysis.uncertainty import Band, ErrorTerm, band, overall_grade
 from simcluster.analysis.waterfall import CAUSES, Waterfall, waterfall
 from simcluster.engine.step import StepTimes, sized_step_s, solve_step
 from simcluster.evaluation.cost import CostResult, cost_of
+from simcluster.evaluation.memory import memory_of
 from simcluster.evaluation.power import PowerResult, power_of
 from simcluster.evaluation.running import course_of_run, paid_error_terms, run_error_terms
 from simcluster.evaluation.step import StepResult, step_error_terms
 from simcluster.evaluation.stragglers import StragglerResult, stragglers_of
 from simcluster.hardware.catalogue import Catalogue
 from simcluster.memory.recompute import recompute_modules_of
-from simcluster.memory.report import MemoryReport, memory_report
-from simcluster.memory.setup import MemorySetup
+from simcluster.memory.report import MemoryReport
 from simcluster.operations.running import RunResult
 from simcluster.resolve import Resolved, resolve
 from simcluster.resolve.terms import Means
@@ -69,16 +69,11 @@ class Evaluation:
     def flops(self) -> StepFlops:
         """Model and executed FLOPs of a step, causal convention."""
         layout = self.resolved.layout
-        mode, modules = self._recompute
+        mode, modules = recompute_modules_of(layout.recompute, self.resolved.family.selective_modules)
         again = modules if mode == "selective" else mode
         return step_flops(
             self.resolved.arch, layout.sequence_length, layout.sequences, AttentionFlops.CAUSAL, recompute=again
         )
-
-    @property
-    def _recompute(self) -> tuple[str, tuple[str, ...]]:
-        """Mode and modules of recompute."""
-        return recompute_modules_of(self.resolved.layout.recompute, self.resolved.family.selective_modules)
 
     @cached_property
     def peak_flops(self) -> float:
@@ -129,32 +124,7 @@ class Evaluation:
     @cached_property
     def memory(self) -> MemoryReport:
         """Peak memory of each stage against the GPU."""
-        resolved = self.resolved
-        layout, plan = resolved.layout, resolved.plan
-        mode, modules = self._recompute
-        setup = MemorySetup(
-            tp=layout.tp,
-            pp=layout.pp,
-            dp=layout.dp,
-            cp=layout.cp,
-            micro_batch=layout.micro_batch,
-            sequence=layout.sequence_length,
-            micro_batches=layout.micro_batches,
-            schedule=layout.schedule,
-            sequence_parallel=layout.sequence_parallel,
-            sharding=layout.strategy,
-            shard_ranks=layout.shards,
-            recompute=mode,
-            modules=modules,
-            precision=layout.precision,
-            ep=layout.ep,
-            etp=layout.etp,
-            expert_shard_ranks=plan.data.expert_shards,
-            imbalance=plan.layer.imbalance,
-            offload=plan.offload is not None,
-        )
-        capacity = resolved.cluster.node.gpu.memory_bytes
-        return memory_report(plan.arch, plan.contents, setup, resolved.family, capacity)
+        return memory_of(self.resolved, self.resolved.plan)
 
     @cached_property
     def means(self) -> Means:
@@ -170,6 +140,11 @@ class Evaluation:
     def unmodelled(self) -> tuple[str, ...]:
         """What was stated, or belongs to the software, and nothing computes yet."""
         return (*self.resolved.unmodelled, *self.means.unmodelled)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know of files that the scenario names."""
+        return self.means.notes
 
     @cached_property
     def run(self) -> RunResult:

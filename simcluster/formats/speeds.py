@@ -4,8 +4,8 @@
     node-001,1.000
     node-002,1.034
 
-The factor is a time in any unit: only its ratio to the others' counts (1.034 takes 3.4 % longer than 1). Other columns
-are not read.
+The factor is a time in any unit, so more is slower: only its ratio to the others' counts (1.034 takes 3.4 % longer than
+1). Other columns are not read.
 """
 
 from __future__ import annotations
@@ -13,16 +13,21 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from statistics import median
 
 from simcluster.errors import InputError, Mark, Problem
 
 _COLUMNS = ("node", "factor")
 MAX_BYTES = 16 * 2**20  # half a million nodes
 _MOST_PROBLEMS = 100
+_FIRST_LINE = "the first line should be: node,factor"
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_FAR, _SPREADS = 0.01, 5.0  # a row is far from the others if it is by more than 1 % and five times the usual distance
+_FEW = 0.25  # share of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,7 @@ def read_speeds(path: str | Path) -> MeasuredSpeeds:
     rows = _rows(_text(file), file)
     header = [name.strip().lower() for _, row in islice(rows, 1) for name in row]
     if missing := [name for name in _COLUMNS if name not in header]:
-        wanted = "the first line should be: node,factor"
-        raise InputError(Problem(f"column {' and '.join(missing)} missing", wanted, Mark(file, 1, 1)))
+        raise InputError(_no_columns(header, missing, Mark(file, 1, 1)))
     places = [header.index(name) for name in _COLUMNS]
     problems: list[Problem] = []
     found: dict[str, float] = {}
@@ -65,6 +69,26 @@ def read_speeds(path: str | Path) -> MeasuredSpeeds:
     return MeasuredSpeeds(tuple(found), tuple(found.values()))
 
 
+def seem_rates(factors: Sequence[float]) -> tuple[int, ...]:
+    """Rows that make times look like rates: a few far below the others, which agree, and none far above; else empty.
+
+    >>> seem_rates([148.0, 149.0, 141.0, 148.5, 148.0, 148.2]), seem_rates([1.0, 1.0, 1.05, 1.0])
+    ((2,), ())
+    """
+    middle = median(factors)
+    far = max(_FAR * middle, _SPREADS * median(abs(factor - middle) for factor in factors))
+    low = tuple(row for row, factor in enumerate(factors) if factor < middle - far)
+    return low if max(factors) <= middle + far and len(low) <= _FEW * len(factors) else ()
+
+
+def _no_columns(header: Sequence[str], missing: Sequence[str], mark: Mark) -> Problem:
+    """What is wrong with a first line without the columns."""
+    for sign, name in _SEPARATORS.items():
+        if any(sign in cell for cell in header):
+            return Problem(f"columns are separated by {name}", "separate them by commas, numbers with a point", mark)
+    return Problem(f"column{'s' * (len(missing) > 1)} {' and '.join(missing)} missing", _FIRST_LINE, mark)
+
+
 def _text(file: str) -> str:
     try:
         with Path(file).open("rb") as handle:
@@ -72,8 +96,13 @@ def _text(file: str) -> str:
         if len(raw) > MAX_BYTES:
             raise InputError(Problem("is larger than 16 MiB", "give one row for each node", Mark(file)))
         return raw.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Problem(f"cannot read the speeds: {error}", "give a CSV", Mark(file))) from error
+    except FileNotFoundError as error:
+        where = "give a path that starts at the scenario's folder (also with --set), or a whole one"
+        raise InputError(Problem(f"no such file: {file}", where)) from error
+    except OSError as error:
+        raise InputError(Problem(f"cannot be read: {error.strerror or error}", "give a CSV", Mark(file))) from error
+    except UnicodeDecodeError as error:
+        raise InputError(Problem("is not UTF-8 text", "give a CSV in UTF-8", Mark(file))) from error
 
 
 def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:

@@ -247,14 +247,46 @@ class CriticalRecord(TypedDict):
 
 
 @described
-class BlameRecord(TypedDict):
-    """A slow node."""
+class SlowNodeRecord(TypedDict):
+    """A slow node that is known by name or number."""
 
     node: str
+    """As the file of measured times has it, else its number in words."""
+    number: int
+    """From 0, in the order in which ranks lie on nodes."""
+    stages: list[int]
+    """Pipeline stages that its ranks belong to."""
+    replicas: list[int]
+    """Data-parallel replicas that its ranks belong to."""
     factor: float
     """Its time over that of a typical node."""
-    cost_s: float
-    """By which the step were shorter if it alone were typical."""
+    alone_s: float
+    """By which the step is longer if all other nodes are typical."""
+    gives_back_s: float
+    """By which the step gets shorter if it alone is replaced; 0 where another node holds it up as much."""
+
+
+@described
+class StageCostRecord(TypedDict):
+    """A step with one slow node in some stages, mostly one, all other nodes typical."""
+
+    stages: list[int]
+    nodes: int
+    """How many nodes lie so."""
+    factor: float
+    """Its time over that of a typical node."""
+    step_s: float
+
+
+@described
+class SpeedLayersRecord(TypedDict):
+    """Layers shared out over stages by speed, simulated."""
+
+    layers: list[int]
+    """Of each virtual stage, in model order."""
+    step_s: float
+    fits: bool
+    """Whether all stages fit in memory then."""
 
 
 @described
@@ -264,13 +296,23 @@ class StragglersRecord(TypedDict):
     healthy_s: float
     """With every node typical."""
     mean_s: float
+    """Over the draws, as percentiles are."""
     p50_s: float
     p90_s: float
     p99_s: float
-    blame: list[BlameRecord]
-    """The dearest first; empty where only a spread is known."""
+    drawn: list[str]
+    """What the draws differ in: speeds of the nodes, places of the slow nodes, steps; empty if all is known."""
+    nodes: list[SlowNodeRecord]
+    """Known slow nodes, the one that costs most alone first; at most 32, those 0.1 % slower and more."""
+    stages: list[StageCostRecord]
+    """What a slow node costs by stage, where only the number of slow nodes is known."""
+    now_s: NotRequired[float]
+    """With the known slow nodes, all others typical; remedies are against it."""
+    replaced_s: NotRequired[list[float]]
+    """With the first 1, 2, 3 … of `nodes` typical, up to the last that shortens the step."""
     remedies: dict[str, float]
-    """Step times after each: swapped, dropped, rebalanced, binned, binned_rebalanced."""
+    """Step times after those that make sense: dropped, rebalanced, binned, binned_rebalanced."""
+    layers: NotRequired[SpeedLayersRecord]
 
 
 @described

@@ -27,7 +27,7 @@ from simcluster.reports.record_types import (
     StepRecord,
     StragglersRecord,
 )
-from simcluster.reports.slow_nodes import REMEDIES, node_name
+from simcluster.reports.slow_nodes import remedy_seconds
 from simcluster.scenario import digest, to_dict
 from simcluster.study import Candidate, Comparison
 from simcluster.units import DAY_S
@@ -82,22 +82,39 @@ def critical_record(critical: CriticalStep) -> CriticalRecord:
 
 def stragglers_record(found: StragglerResult) -> StragglersRecord:
     """Nodes of unlike speed."""
-    remedies = found.remedies
-    return {
+    record: StragglersRecord = {
         "healthy_s": found.healthy_s,
         "mean_s": found.mean_s,
         "p50_s": found.p50_s,
         "p90_s": found.p90_s,
         "p99_s": found.p99_s,
-        "blame": [
-            {"node": node_name(found, one.node), "factor": one.factor, "cost_s": one.cost_s} for one in found.blame
+        "drawn": list(found.drawn),
+        "nodes": [
+            {
+                "node": one.name,
+                "number": one.cost.node,
+                "stages": list(one.position.stages),
+                "replicas": list(one.position.replicas),
+                "factor": one.cost.factor,
+                "alone_s": one.cost.alone_s,
+                "gives_back_s": one.cost.gives_back_s,
+            }
+            for one in found.nodes
         ],
-        "remedies": {
-            name: getattr(remedies, f"{name}_s") for name in REMEDIES if math.isfinite(getattr(remedies, f"{name}_s"))
-        }
-        if remedies
-        else {},
+        "stages": [
+            {"stages": list(one.stages), "nodes": one.nodes, "factor": one.factor, "step_s": one.step_s}
+            for one in found.stages
+        ],
+        "remedies": {},
     }
+    if found.remedies is not None:
+        record["now_s"] = found.remedies.now_s
+        record["replaced_s"] = list(found.replaced_s)
+        record["remedies"] = remedy_seconds(found.remedies)
+    if found.layers is not None:
+        layers = found.layers
+        record["layers"] = {"layers": list(layers.layers), "step_s": layers.step_s, "fits": layers.fits}
+    return record
 
 
 def meta_record(seconds: float | None = None, seed: int | None = None, hash_: str | None = None) -> MetaRecord:

@@ -9,7 +9,7 @@ from simcluster.reports.blocks import Block, Column, Table, Words
 from simcluster.reports.figures import PERCENT, TIMES, digits, in_one_unit
 from simcluster.reports.layout import Page
 from simcluster.reports.outlook import outlook_table
-from simcluster.reports.slow_nodes import slow_nodes_table
+from simcluster.reports.slow_nodes import slow_nodes_blocks, slow_sentence
 from simcluster.units import format_bytes, format_count, format_percent, format_seconds
 
 _BAR = 24
@@ -23,7 +23,7 @@ def simulate_blocks(evaluation: Evaluation, page: Page) -> list[Block]:
         Words(headline(evaluation, page), "strong"),
         waterfall_table(evaluation, page),
         Words((evaluation.critical.sentence(), evaluation.critical.advice())),
-        *([slow_nodes_table(evaluation.stragglers)] if evaluation.stragglers else []),
+        *(slow_nodes_blocks(evaluation.stragglers) if evaluation.stragglers else []),
         memory_table(evaluation),
         outlook_table(evaluation, page),
         facts_table(evaluation),
@@ -33,8 +33,8 @@ def simulate_blocks(evaluation: Evaluation, page: Page) -> list[Block]:
     ]
 
 
-def headline(evaluation: Evaluation, page: Page) -> tuple[str, str, str]:
-    """One sentence about the job, one about speed, one about memory."""
+def headline(evaluation: Evaluation, page: Page) -> tuple[str, ...]:
+    """One sentence about the job, one about speed, one about slow nodes if there are any, one about memory."""
     resolved, step = evaluation.resolved, evaluation.step
     cluster = resolved.cluster
     job = (
@@ -48,7 +48,8 @@ def headline(evaluation: Evaluation, page: Page) -> tuple[str, str, str]:
         f"{format_count(step.tokens_per_s)} tokens/s, {digits(step.tokens_per_s_per_gpu)} a GPU, "
         f"{digits(step.model_tflops_per_gpu)} TFLOP/s a GPU, MFU {format_percent(step.mfu)}."
     )
-    return job, speed, memory_sentence(evaluation)
+    slow = [slow_sentence(evaluation.stragglers)] if evaluation.stragglers else []
+    return job, speed, *slow, memory_sentence(evaluation)
 
 
 def layout_words(evaluation: Evaluation) -> str:

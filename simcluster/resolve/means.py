@@ -65,6 +65,7 @@ def settle_means(
         values=trail.values,
         assumptions=tuple(trail.assumptions),
         unmodelled=tuple(path for path in (*_IDLE, *_idle_money(acquire)) if trail.is_stated(path)),
+        notes=tuple(trail.notes),
     )
     trail.stop()
     return means

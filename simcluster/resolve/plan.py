@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from simcluster.engine.block_kinds import BlockStore, kind_times
+from simcluster.analysis.balancing import balanced_layers, with_layers
 from simcluster.hardware.cluster import Cluster
 from simcluster.memory.parameters import further_parameters, layer_parameters, stage_parameters
 from simcluster.memory.precision import LOW_BYTES, element_bytes
 from simcluster.memory.recompute import recompute_modules_of
 from simcluster.memory.static import DTYPE_BYTES
-from simcluster.parallel.balance import balanced_split
 from simcluster.parallel.mesh import Mesh
 from simcluster.parallel.schedules import SPLIT, overlapped
-from simcluster.parallel.schedules.order import BACKWARD, FORWARD
 from simcluster.parallel.stages import ChunkContents, both_ways, stage_contents
 from simcluster.program.block import ExchangePlan
-from simcluster.program.plan import BLOCK_OF, PipelinePlan, RecomputePlan, StepPlan, block_names
+from simcluster.program.plan import BLOCK_OF, PipelinePlan, RecomputePlan, StepPlan
 from simcluster.program.pricing import Machine
 from simcluster.resolve.data_parallel import data_parallel_plan
 from simcluster.resolve.expert_parallel import expert_copies, expert_groups
@@ -102,25 +98,10 @@ def _exchange_plan(
 
 
 def balanced_plan(plan: StepPlan, machine: Machine, trail: Trail) -> StepPlan:
-    """The plan with its layers split anew, so that the longest virtual stage takes as little time as it can.
-
-    Embedding and head stay on the first and the last. Times are those of forward and backward on the device; where
-    micro-batches enter at both ends a device holds a stage and its mirror image, which are not weighed together.
-    """
-    two_way = plan.pipeline.schedule == "dualpipe"
-    store: BlockStore = {}
-    chunks = 1 if two_way else len(plan.contents[0])
-    names = block_names(plan, ChunkContents(plan.arch.layers, embedding=True, head=True))
-    both = {
-        name: sum(float(kind_times(plan, machine, name, kind, store).device[0]) for kind in (FORWARD, BACKWARD))
-        for name in dict.fromkeys(names)
-    }
-    layers = plan.arch.layers
-    ends = both["embedding"], sum(both[name] for name in names[layers + 1 :])
-    sizes = balanced_split([both[name] for name in names[1 : layers + 1]], plan.mesh.pp * chunks, *ends)
+    """The plan with its layers split anew, so that the longest virtual stage takes as little time as it can."""
+    sizes = balanced_layers(plan, machine)
     trail.assume("training.parallelism.stages", list(sizes), "balanced: the longest stage is as short as it can be")
-    held = stage_contents(layers, plan.mesh.pp, chunks, sizes)
-    return replace(plan, contents=both_ways(held) if two_way else held)
+    return with_layers(plan, sizes)
 
 
 def _contents(

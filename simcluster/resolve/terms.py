@@ -31,20 +31,23 @@ class StorageTerms:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerms:
-    """How unlike nodes are: spread between them, of one from step to step, known slow ones (count, factor).
+    """How unlike nodes are: spread between them, of one from step to step, known slow ones.
 
-    measured   name and factor of each node instead of the spread between them, in the order of the ranks; else empty
+    slow_nodes (count, factor), anywhere in the cluster
+    named      (node, factor) of slow ones whose place is known
+    measured   name and time of each node of the cluster, in the order of the ranks, instead of all but jitter; or empty
     """
 
     node_sigma: float = 0.0
     jitter_sigma: float = 0.0
     slow_nodes: tuple[tuple[int, float], ...] = ()
+    named: tuple[tuple[int, float], ...] = ()
     measured: tuple[tuple[str, float], ...] = ()
 
     @property
     def alike(self) -> bool:
         """Whether all nodes are equally fast."""
-        return not (self.node_sigma or self.jitter_sigma or self.slow_nodes or self.measured)
+        return not (self.node_sigma or self.jitter_sigma or self.slow_nodes or self.named or self.measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,7 @@ class Means:
     hours         share of the hours that the machines work
     horizon_s     for how long they are kept
     values, assumptions, unmodelled   as in `Resolved`
+    notes         what to know of files that the scenario names
     """
 
     run: RunTerms
@@ -185,3 +189,4 @@ class Means:
     values: Mapping[str, tuple[Any, str]]
     assumptions: tuple[Assumption, ...]
     unmodelled: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

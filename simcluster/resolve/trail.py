@@ -1,4 +1,4 @@
-"""Collects what resolving a scenario finds: values with their origin, assumptions, problems."""
+"""Collects what resolving a scenario finds: values with their origin, assumptions, notes, problems."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Trail:
         self.values: dict[str, tuple[Any, str]] = {}
         self.assumptions: list[Assumption] = []
         self.problems: list[Problem] = []
+        self.notes: list[str] = []
 
     def mark(self, path: str) -> Mark | None:
         """Where a dotted path was written; the nearest parent's place if it was not."""
@@ -62,6 +63,11 @@ class Trail:
         elif origin is not None and origin.kind in ("what_if", "candidate"):
             label = f"{origin}: {label}"
         self.problems.append(Problem(f"{label}{message}", advice, origin.mark if origin else None))
+
+    def note(self, path: str, message: str) -> None:
+        """Notes what the reader should know of a value, which is not wrong."""
+        mark = self.mark(path)
+        self.notes.append(f"{mark}: {path}: {message}" if mark else f"{path}: {message}")
 
     def unsupported(self, path: str, what: str) -> None:
         """Notes something that is right but not simulated."""

@@ -174,13 +174,20 @@ def check_sharding(scenario: Scenario) -> Finding | None:
 
 
 def check_slow_nodes(scenario: Scenario) -> Finding | None:
-    """No more slow nodes than nodes."""
-    slow = sum(entry.count for entry in scenario.operations.stragglers.slow_nodes)
-    if slow <= scenario.cluster.nodes:
+    """No more slow nodes than nodes, each of the cluster and named once."""
+    entries, nodes = scenario.operations.stragglers.slow_nodes, scenario.cluster.nodes
+    path, named = "operations.stragglers.slow_nodes", set[int]()
+    for index, entry in enumerate(entries):
+        if entry.node is not None and entry.node >= nodes:
+            message = f"{entry.node} is no node of {nodes}"
+            return Finding(f"{path}.{index}.node", message, f"count from 0 to {nodes - 1}", (path, "cluster.nodes"))
+        if entry.node is not None and entry.node in named:
+            return Finding(f"{path}.{index}.node", f"{entry.node} is there twice", "state each node once", (path,))
+        named |= {entry.node} if entry.node is not None else set()
+    slow = sum(entry.count or 1 for entry in entries)
+    if slow <= nodes:
         return None
-    path = "operations.stragglers.slow_nodes"
-    message = f"{slow} slow nodes, but the cluster has {scenario.cluster.nodes}"
-    return Finding(path, message, "lower the counts", (path, "cluster.nodes"))
+    return Finding(path, f"{slow} slow nodes, but the cluster has {nodes}", "lower the counts", (path, "cluster.nodes"))
 
 
 def check_incidents(scenario: Scenario) -> Finding | None:

@@ -14,7 +14,7 @@ from simcluster.scenario import tree as trees
 from simcluster.scenario.aliases import translate
 from simcluster.scenario.checks import check
 from simcluster.scenario.dump import to_dict
-from simcluster.scenario.problems import from_validation, problem
+from simcluster.scenario.problems import from_validation, glued_problems, problem
 from simcluster.scenario.scenario import Scenario
 from simcluster.scenario.suggest import did_you_mean
 from simcluster.scenario.tree import DEFAULT, Node, Origin, Path
@@ -271,8 +271,9 @@ def parse_set(text: str) -> tuple[tuple[str, ...], Any]:
 def finish(stack: Stack, document: Document | None, what_ifs: Mapping[str, Mapping[str, Any]]) -> Loaded:
     """Validate what was laid; raises InputError with every problem."""
     scenario, found = validate(stack.tree)
-    if scenario is None or found or stack.problems:
-        raise InputError([*stack.problems, *found])
+    problems = [*stack.problems, *glued_problems(stack.tree), *found]
+    if scenario is None or problems:
+        raise InputError(problems)
     origins = origins_of(scenario, stack.tree)
     return Loaded(scenario, origins, document, tuple(stack.notes), what_ifs, stack.tree)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from simcluster import units
 from simcluster.scenario.fields import (
@@ -13,12 +13,12 @@ from simcluster.scenario.fields import (
     ByShape,
     BytesPerSecond,
     Count,
+    CountOrZero,
     Fraction,
     Name,
     Number,
     Part,
     PositiveDuration,
-    Ratio,
     Seconds,
 )
 
@@ -69,11 +69,34 @@ class Failures(Part):
     incidents: Incidents | None = None
 
 
-class SlowNode(Part):
-    """Nodes that compute slower by a factor."""
+def _factor(value: Any, _info: ValidationInfo) -> float:
+    factor = units.parse(value, "count")
+    if factor >= 1:
+        return factor
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        raise ValueError(f"{value!r} should be at least 1; write {1 + factor:g} for {value.strip()} slower")
+    raise ValueError(f"{value!r} should be at least 1; it is a time over a typical node's, 1.05 is 5% slower")
 
-    count: Count
-    factor: Ratio
+
+class SlowNode(Part):
+    """Nodes that compute slower.
+
+    count   so many of them, anywhere in the cluster
+    node    or the number of one, from 0, in the order in which ranks lie on nodes
+    factor  its time over that of a typical node
+    """
+
+    count: Count | None = None
+    node: CountOrZero | None = None
+    factor: Annotated[float, BeforeValidator(_factor)]
+
+    @model_validator(mode="after")
+    def _is_one_of(self) -> SlowNode:
+        if self.count is None and self.node is None:
+            raise ValueError("count is missing; state how many, or the number of a node as node: 5")
+        if self.count is not None and self.node is not None:
+            raise ValueError("count and node exclude each other; a named node is one")
+        return self
 
 
 class Stragglers(Part):
@@ -81,8 +104,9 @@ class Stragglers(Part):
 
     node_sigma    spread of their speeds, one standard deviation
     jitter_sigma  spread of one node from step to step
-    slow_nodes    known slow ones, anywhere in the cluster
-    speeds        CSV of measured speeds, nodes in the order in which ranks lie on them; instead of the above
+    slow_nodes    known slow ones
+    speeds        CSV of measured times (more is slower), nodes in the order in which ranks lie on them; instead of
+                  node_sigma and slow_nodes
     """
 
     node_sigma: Fraction | None = None

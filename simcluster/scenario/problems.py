@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from simcluster.errors import Problem
 from simcluster.scenario.aliases import is_alias
+from simcluster.scenario.glued import glued_keys, has_glued
 from simcluster.scenario.scenario import Scenario
 from simcluster.scenario.suggest import closest, did_you_mean
 from simcluster.scenario.tree import Node, Path, child, dotted, find
@@ -48,6 +49,8 @@ def from_validation(error: ValidationError, tree: Node) -> list[tuple[Path, Prob
     found = []
     for item in error.errors(include_url=False)[:_MOST]:
         path, words = clean(item["loc"], tree, missing=item["type"] in ("missing", "extra_forbidden"))
+        if item["type"] in ("missing", "value_error") and has_glued(tree, path):
+            continue  # what is missing is there, glued to its value
         message, advice = _describe(item, path, words)
         found.append((path, problem(tree, path, message, advice)))
     if error.error_count() > _MOST:
@@ -64,6 +67,16 @@ def problem(tree: Node, path: Path, message: str, advice: str = "") -> Problem:
     elif origin.kind in ("what_if", "candidate"):
         label = f"{origin}: {label}"
     return Problem(f"{label}{message}", advice, origin.mark)
+
+
+def glued_problems(tree: Node) -> list[Problem]:
+    """Keys without a space after the colon."""
+    found = []
+    for *parent, key in glued_keys(tree):
+        name, _, value = str(key).partition(":")
+        advice = f"put a space after the colon: {name}: {value}"
+        found.append(problem(tree, tuple(parent), f"YAML reads {_shown(key)} as one word", advice))
+    return found
 
 
 def clean(loc: Sequence[str | int], tree: Node, *, missing: bool) -> tuple[Path, list[str]]:

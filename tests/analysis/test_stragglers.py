@@ -5,19 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simcluster.analysis.straggler_costs import blame, remedies
-from simcluster.analysis.stragglers import (
-    NodeSpeeds,
-    group_paces,
-    node_places,
-    relative,
-    simulate_stragglers,
-    simulated_slow_down,
-)
+from simcluster.analysis.node_speeds import NodeSpeeds, relative
+from simcluster.analysis.straggler_costs import node_costs
+from simcluster.analysis.stragglers import group_paces, node_places, simulate_stragglers, simulated_slow_down
 from simcluster.engine.maxplus import makespan, solve_rows
-from simcluster.engine.paced import paced_step, plain_step, step_times
+from simcluster.engine.paced import paced_step, step_times
 from simcluster.program.graph import NO_LAG, SOURCE, GraphBuilder
-from simcluster.program.step import StepShape, step_program
 
 NORMAL = {2: 0.56419, 4: 1.02938, 8: 1.42360, 16: 1.76599, 64: 2.34373, 256: 2.82686, 512: 3.04390, 1024: 3.24824}
 NORMAL |= {4096: 3.62608, 16384: 3.97135}
@@ -25,22 +18,8 @@ HARMONIC = {2: 1.5, 4: 2.0833, 8: 2.7179, 16: 3.3807, 64: 4.7439, 256: 6.1243, 5
 HARMONIC |= {4096: 8.8951, 16384: 10.2813}
 
 
-def pipeline(pp, micro_batches):
-    """Equal stages, forward 1, backward 2, nothing else."""
-    none = ((0,),) * pp
-    program = step_program(StepShape("1f1b", pp, micro_batches, 1, None, none, none, True, False, False))
-    durations = np.zeros(program.duration_rows)
-    durations[: program.bucket_base] = np.repeat([1.0, 2.0], program.bucket_base // 2)
-    return plain_step(program, durations)
-
-
-def grid(replicas, pp=1):
-    """A node for each stage of each replica."""
-    return np.arange(replicas * pp).reshape(replicas, pp, 1)
-
-
 @pytest.mark.parametrize("nodes", sorted(NORMAL))
-def test_mean_of_the_slowest_of_drawn_nodes(nodes):
+def test_mean_of_the_slowest_of_drawn_nodes(pipeline, grid, nodes):
     """A step of one stage is as long as its slowest node: the expected maximum of normal values."""
     samples = max(64, min(2048, 2**19 // nodes))
     found = simulate_stragglers(pipeline(1, 1), grid(nodes), NodeSpeeds(nodes, node_sigma=0.01), samples)
@@ -50,7 +29,7 @@ def test_mean_of_the_slowest_of_drawn_nodes(nodes):
 
 
 @pytest.mark.parametrize("nodes", sorted(HARMONIC))
-def test_mean_of_the_slowest_of_given_nodes(nodes):
+def test_mean_of_the_slowest_of_given_nodes(pipeline, grid, nodes):
     """Exponential and uniform excess, and two values: H_N, N/(N+1), 1-(1-q)^N."""
     random, samples = np.random.default_rng(nodes), max(64, min(1024, 2**19 // nodes))
     step, places = pipeline(1, 1), grid(nodes)
@@ -81,7 +60,7 @@ def test_waiting_at_every_op_costs_more_than_once_a_step():
     assert alone == pytest.approx(32.663, abs=0.05)
 
 
-def test_a_slow_stage_of_a_pipeline():
+def test_a_slow_stage_of_a_pipeline(pipeline):
     """Last stage 1.25: 39 of 33; the first one leaves its drain to the others: 36.75."""
     step = pipeline(4, 8)
     paces = np.ones((2, 1, 4))
@@ -89,7 +68,7 @@ def test_a_slow_stage_of_a_pipeline():
     assert step_times(step, paces).tolist() == [39.0, 36.75]
 
 
-def test_slow_nodes_in_one_replica_or_spread():
+def test_slow_nodes_in_one_replica_or_spread(pipeline):
     """64 nodes, 8 replicas of 8 stages, 32 micro-batches, four at 0.9 speed: 1.0997 if they are stages 4 to 7."""
     step, delta = pipeline(8, 32), 1 / 0.9 - 1
     together = np.ones((1, 8, 8))
@@ -100,7 +79,7 @@ def test_slow_nodes_in_one_replica_or_spread():
     assert float(step_times(step, one)[0]) / 117 == pytest.approx(1 + delta * 32 / 39, rel=1e-12)
 
 
-def test_four_slow_nodes_anywhere():
+def test_four_slow_nodes_anywhere(pipeline, grid):
     """The same cluster, the four drawn: 1.0928 on average by the upper bound; every step lies between its bounds."""
     speeds = NodeSpeeds(64, slow_nodes=((4, 1 / 0.9),))
     found = simulate_stragglers(pipeline(8, 32), grid(8, 8), speeds, 4096)
@@ -114,59 +93,9 @@ def test_four_slow_nodes_anywhere():
     assert 1.085 < found.slow_down < 1.0928
 
 
-def test_a_replica_is_left_out_if_its_excess_is_above_a_share():
-    """Eight replicas: dropping one costs 1/7; it pays for a node that is slower than that, and not below."""
-    step, factors = pipeline(1, 64), np.ones(8)
-    for excess in (1 / 7 - 0.01, 1 / 7 + 0.01):
-        factors[5] = 1 + excess
-        found = remedies(step, grid(8), factors, 64)
-        assert found.now_s == pytest.approx(192 * (1 + excess))
-        assert found.dropped_s == pytest.approx(192 * 8 / 7)
-        assert (found.dropped_s < found.now_s) == (excess > 1 / 7)
-        assert found.swapped == (5,)
-        assert found.swapped_s == 192
-
-
-def test_sharing_micro_batches_out_by_pace():
-    """One replica at 0.9 speed: 130 with equal shares; 120 with 29 for it, at most 33 for the others; ideal 117."""
-    step, factors = pipeline(8, 32), np.ones(64)
-    factors[:8] = 1 / 0.9
-    found = remedies(step, grid(8, 8), factors, 32, spares=8)
-    assert (found.now_s, found.healthy_s) == (pytest.approx(130), 117)
-    assert found.rebalanced_s == pytest.approx(120)
-    assert found.micro_batches[0] <= 29
-    assert max(found.micro_batches) == 33
-    assert sum(found.micro_batches) == 8 * 32
-    assert found.swapped_s == pytest.approx(117)
-    assert set(found.swapped) == set(range(8))
-    assert found.dropped_s == pytest.approx(117 * 8 / 7)  # 11 % slow is less than 1/7
-    assert found.binned_s == pytest.approx(130)
-
-
-def test_putting_slow_nodes_together_helps_once_work_is_shared_out():
-    step, factors = pipeline(4, 32), np.ones(32)
-    factors[3::4] = 1.2
-    found = remedies(step, grid(8, 4), factors, 32)
-    assert found.binned_s <= found.now_s * (1 + 1e-9) + 4.0
-    assert found.binned_rebalanced_s < found.rebalanced_s
-
-
-def test_a_slow_node_alone_is_to_blame_and_equals_are_not():
-    step, places, factors = pipeline(4, 8), grid(4, 4), np.ones(16)
-    factors[3] = 1.25
-    (one,) = blame(step, places, factors)
-    assert (one.node, one.factor, one.cost_s) == (3, 1.25, pytest.approx(6.0))
-    factors[7] = 1.25
-    assert [found.cost_s for found in blame(step, places, factors)] == [0.0, 0.0]
-    factors[7] = 1.1
-    first, second = blame(step, places, factors)
-    assert (first.node, first.cost_s) == (3, pytest.approx(6.0 * 0.6))
-    assert second.cost_s == 0.0
-
-
 @given(st.integers(0, 1000), st.floats(0.001, 0.05))
 @settings(max_examples=25, deadline=None)
-def test_no_spread_costs_nothing_and_more_costs_more(seed, sigma):
+def test_no_spread_costs_nothing_and_more_costs_more(pipeline, grid, seed, sigma):
     step, places = pipeline(2, 4), grid(8, 2)
     none = simulate_stragglers(step, places, NodeSpeeds(16), 64, seed)
     assert (none.step_s == none.healthy_s).all()
@@ -178,7 +107,7 @@ def test_no_spread_costs_nothing_and_more_costs_more(seed, sigma):
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
-def test_replicas_may_change_places(random):
+def test_replicas_may_change_places(pipeline, random):
     step, paces = pipeline(4, 8), np.random.default_rng(random.randrange(99)).uniform(1, 1.2, (5, 6, 4))
     order = random.sample(range(6), 6)
     assert (step_times(step, paces) == step_times(step, paces[:, order])).all()
@@ -186,7 +115,7 @@ def test_replicas_may_change_places(random):
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
-def test_equal_nodes_may_change_places(random):
+def test_equal_nodes_may_change_places(pipeline, grid, random):
     """Numbers of nodes mean nothing: relabelled, with their speeds, they give the same steps."""
     step, places, factors = pipeline(2, 4), grid(4, 2), np.random.default_rng(random.randrange(99)).uniform(1, 1.3, 8)
     order = np.array(random.sample(range(8), 8))
@@ -194,12 +123,14 @@ def test_equal_nodes_may_change_places(random):
     moved[order] = factors
     same = step_times(step, group_paces(factors[None], places))[0]
     assert same == step_times(step, group_paces(moved[None], order[places]))[0]
-    costs = [{round(one.factor, 12): one.cost_s for one in blame(step, order[places], moved)}]
-    costs.append({round(one.factor, 12): one.cost_s for one in blame(step, places, factors)})
+    costs = [
+        {round(one.factor, 12): (one.alone_s, one.gives_back_s) for one in node_costs(step, where, slow)}
+        for where, slow in ((order[places], moved), (places, factors))
+    ]
     assert costs[0] == costs[1]
 
 
-def test_blocks_and_workers_change_nothing():
+def test_blocks_and_workers_change_nothing(pipeline, grid):
     step, places = pipeline(4, 8), grid(16, 4)
     speeds = NodeSpeeds(64, 0.01, 0.02, ((2, 1.3),))
     whole = simulate_stragglers(step, places, speeds, 300, 7).step_s
@@ -210,15 +141,11 @@ def test_blocks_and_workers_change_nothing():
     assert (simulate_stragglers(step, places, speeds, 100, 7).step_s == whole[:100]).all()
 
 
-def test_measured_nodes_keep_their_speed():
+def test_measured_nodes_keep_their_speed(pipeline, grid):
     speeds = NodeSpeeds(4, measured=relative([1.0, 1.0, 1.0, 1.5]))
     found = simulate_stragglers(pipeline(1, 1), grid(4), speeds, 10)
     assert found.step_s.tolist() == [4.5] * 10
     assert found.percentile(90) == 4.5
-    with pytest.raises(ValueError, match="3 factors for 4 nodes"):
-        NodeSpeeds(4, measured=(1.0, 1.0, 1.0))
-    with pytest.raises(ValueError, match="more slow nodes"):
-        NodeSpeeds(4, slow_nodes=((5, 1.1),))
 
 
 def figures(run, nodes=8, **parallelism):
@@ -285,13 +212,6 @@ def test_the_quick_answer_is_the_full_one(run, layout):
 def test_one_node_is_on_average_typical(run):
     plan, machine, times = figures(run, nodes=1)
     assert simulated_slow_down(plan, machine, times, 1, 0.02, (), 0) == pytest.approx(1.0, abs=0.001)
-
-
-def test_known_slow_nodes_are_as_many_as_stated():
-    drawn = NodeSpeeds(8, 0.01, slow_nodes=((2, 1.5), (1, 2.0))).draw(512, 0)
-    assert ((drawn == 1.5).sum(axis=1) == 2).all()
-    assert ((drawn == 2.0).sum(axis=1) == 1).all()
-    assert (drawn == 2.0).mean(axis=0) == pytest.approx(1 / 8, abs=0.06)
 
 
 def test_unused_nodes_may_be_the_slow_ones(run):

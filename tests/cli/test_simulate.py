@@ -165,3 +165,19 @@ def test_a_seed_moves_what_is_drawn(say, scenario):
     (step, one), (same, other) = parts("1"), parts("2")
     assert step == same
     assert one != other
+
+
+def test_rows_of_speeds_that_are_not_used_are_told_apart_from_the_answer(say, scenario, tmp_path):
+    """A path in --set starts at the scenario's folder, wherever the command runs."""
+    (tmp_path / "speeds.csv").write_text("node,factor\na,1\nb,1.1\nc,9\n", encoding="utf-8")
+    change = ("--set", "operations.stragglers.speeds=speeds.csv")
+    note = (
+        "note: operations.stragglers.speeds: speeds.csv has 3 nodes, the cluster 2: the first 2 rows are read, c is not"
+    )
+    for command in (("simulate", scenario), ("compare", scenario, "--what-if", "roce")):
+        said = say(*command, *change)
+        assert said.code == 0
+        assert said.err.count(note) == 1
+        assert "not used" not in said.out
+    shown = say("show", scenario, "--resolved", *change)
+    assert note in shown.out

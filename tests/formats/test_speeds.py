@@ -1,9 +1,11 @@
 """Measured speeds from a CSV, and every problem at once."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simcluster.errors import InputError
-from simcluster.formats.speeds import MAX_BYTES, read_speeds
+from simcluster.formats.speeds import MAX_BYTES, read_speeds, seem_rates
 
 
 def written(tmp_path, text):
@@ -33,12 +35,34 @@ def test_a_file_without_speeds(tmp_path, text):
 
 
 def test_no_file_and_no_text(tmp_path):
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match=r"^no such file: .*absent\.csv; give a path that starts at the scenario's"):
         read_speeds(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_speeds(tmp_path)
     binary = tmp_path / "speeds.csv"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="is not UTF-8 text"):
         read_speeds(binary)
+
+
+@pytest.mark.parametrize(("sign", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_another_separator_is_named(tmp_path, sign, name):
+    with pytest.raises(InputError, match=f"speeds.csv:1:1: columns are separated by {name}"):
+        read_speeds(written(tmp_path, f"node{sign}factor\na{sign}1,05\n"))
+
+
+@given(st.lists(st.floats(0.998, 1.002), min_size=8, max_size=40), st.data())
+def test_rates_and_times_are_told_apart_by_the_side_of_the_few(factors, data):
+    row = data.draw(st.integers(0, len(factors) - 1))
+    slow = [factor * 1.06 if place == row else factor for place, factor in enumerate(factors)]
+    assert seem_rates(slow) == ()
+    assert seem_rates([150.0 / factor for factor in slow]) == (row,)
+    assert seem_rates(factors) == ()
+
+
+def test_many_unlike_nodes_are_no_rates():
+    assert seem_rates([0.5, 0.6, 1.0, 1.0, 1.0]) == ()  # two of five are no few
+    assert seem_rates([0.9, 1.0, 1.0, 1.0, 1.0, 1.1]) == ()
 
 
 def test_large_and_broken_files_are_told(tmp_path):

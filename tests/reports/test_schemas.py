@@ -47,6 +47,16 @@ def test_examples_answer_as_the_schema_says(path, catalogue):
     checked("compare", plain(comparison_record(compare(named, catalogue), 0.1, 0)))
 
 
+@pytest.mark.parametrize(
+    "entries", [[{"count": 2, "factor": 1.1}], [{"node": 1, "factor": 1.1}, {"node": 0, "factor": 1.1}]]
+)
+def test_slow_nodes_answer_as_the_schema_says(run, entries):
+    evaluation = run({"operations": {"stragglers": {"slow_nodes": entries}}})
+    record = plain(evaluation_record(evaluation, 0.1, 0))
+    assert record["stragglers"]["nodes" if "node" in entries[0] else "stages"]
+    checked("simulate", record)
+
+
 def test_validation_answers_as_the_schema_says():
     row = RowResult(published=1.0, predicted=1.1, low=0.9, high=1.3, error=0.1, floor=1.2, assumed=("a = 1: b",))
     checked("validate", plain(validation_record("training", [row, RowResult(skipped_because="task")])))

@@ -51,3 +51,12 @@ def test_assumptions_and_statements():
     trail.assume("a", 3, "better")
     assert trail.values == {"a": (3, "assumed: better"), "b": (2, "assumed: usual")}
     assert [one.path for one in trail.assumptions] == ["b", "a"]
+
+
+def test_notes_say_where_a_value_was_stated():
+    trail = Trail(ORIGINS)
+    trail.note("training.pp", "is deep")
+    trail.note("training.tp", "is wide")
+    trail.note("model", "is new")
+    assert trail.notes == ["a.yaml:9:5: training.pp: is deep", "training.tp: is wide", "model: is new"]
+    trail.stop()

@@ -26,6 +26,13 @@ def messages(case: Scenario) -> list[str]:
 
 
 SLOW = {"stragglers": {"slow_nodes": [{"count": 9, "factor": 1.1}]}}
+NAMED = "operations.stragglers.slow_nodes"
+
+
+def named(*nodes):
+    return {"stragglers": {"slow_nodes": [{"node": node, "factor": 1.1} for node in nodes]}}
+
+
 SPREAD = {"failures": {"incidents": {"per_month": 1, "diagnose": {"median": "2 h", "p90": "1 h"}}}}
 LAYOUT = "training.parallelism"
 
@@ -53,6 +60,8 @@ LAYOUT = "training.parallelism"
         ({"parallelism": {"tp": 8, "ep": 4, "etp": 3}}, "ep 4 x etp 3 = 12 does not divide tp 8 x cp 1 x dp 8 = 64"),
         ({"sharding": {"strategy": "hsdp"}}, "hsdp shards over less than all ranks"),
         ({"operations": SLOW}, "9 slow nodes, but the cluster has 8"),
+        ({"operations": named(0, 8)}, f"{NAMED}.1.node: 8 is no node of 8; count from 0 to 7"),
+        ({"operations": named(5, 5)}, f"{NAMED}.1.node: 5 is there twice"),
         ({"operations": SPREAD}, "p90 is below the median"),
     ],
 )
