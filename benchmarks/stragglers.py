@@ -15,7 +15,7 @@ from run import LOOP, allowed, best_of, timed
 from simcluster.analysis.node_speeds import NodeSpeeds
 from simcluster.analysis.straggler_costs import node_costs, replaced_one_by_one
 from simcluster.analysis.straggler_remedies import remedies
-from simcluster.analysis.stragglers import node_places, simulate_stragglers, simulated_slow_down
+from simcluster.analysis.stragglers import node_places, simulate_stragglers
 from simcluster.engine.critical import critical_path
 from simcluster.engine.paced import paced_step
 from simcluster.evaluation import evaluate
@@ -67,9 +67,6 @@ class Case:
     def sampled(self, speeds):
         return simulate_stragglers(self.step, self.places, speeds, SAMPLES)
 
-    def quick(self):
-        return simulated_slow_down(*self.figures, NODES, 0.01, ((1, 1.05),), 0)
-
     def path(self):
         return critical_path(self.step.graph, self.step.durations, self.step.lags)
 
@@ -90,7 +87,6 @@ def rows(catalogue):
             seconds = best_of(partial(case.sampled, speeds))
             slow_down = case.sampled(speeds).slow_down
             yield f"{name}, {chunks}", most, seconds, f"{kernel}, {tasks:,} tasks, steps {slow_down - 1:+.2%}"
-        yield f"slow-down, quick, {chunks}", 0.05 * virtual_stages, best_of(case.quick), f"{case.quick() - 1:+.2%}"
         yield f"critical path, {chunks}", 0.05, best_of(case.path), ""
         yield f"costs and remedies, {chunks}", 1.0, best_of(case.costs), ""
 

@@ -40,27 +40,30 @@ class Remedies:
     binned_rebalanced_s: float | None = None
 
 
-def remedies(step: PacedStep, places: Ints, factors: Floats, micro_batches: int, slow: Sequence[int]) -> Remedies:
+def remedies(
+    step: PacedStep, places: Ints, factors: Floats, micro_batches: int, slow: Sequence[int], unit: int = 1
+) -> Remedies:
     """What dropping, sharing out and putting together would give.
 
     Parameters: `step`, `places` of `paced_step` and `node_places`; `factors` (nodes,); `micro_batches` of each replica
-    now; `slow` nodes, the worst first. A replica's time is taken as linear in its micro-batches, at the pace of its
-    busiest stage (exact where that stage sets the pace).
+    now; `slow` nodes, the worst first; `unit` of micro-batches that a replica can have (interleaved: as many as there
+    are stages). A replica's time is taken as linear in its micro-batches, at the pace of its busiest stage (exact where
+    that stage sets the pace).
     """
     now = group_paces(factors, places)
     now_s = float(step_times(step, now[None])[0])
     if len(places) < 2 or not slow:
         return Remedies(now_s)
-    shares_out, several = micro_batches > 1, len(slow) > 1
-    rebalanced, shares = _shared_out(step, now, micro_batches) if shares_out else (None, ())
+    shares_out, several = micro_batches > unit, len(slow) > 1
+    rebalanced, shares = _shared_out(step, now, micro_batches, unit) if shares_out else (None, ())
     binned = _binned(places, factors)
     return Remedies(
         now_s=now_s,
-        dropped_s=_dropped(step, places, now, slow[0]),
+        dropped_s=_dropped(step, places, now, slow[0], micro_batches, unit),
         rebalanced_s=rebalanced,
         micro_batches=shares,
         binned_s=float(step_times(step, binned[None])[0]) if several else None,
-        binned_rebalanced_s=_shared_out(step, binned, micro_batches)[0] if several and shares_out else None,
+        binned_rebalanced_s=_shared_out(step, binned, micro_batches, unit)[0] if several and shares_out else None,
     )
 
 
@@ -76,12 +79,24 @@ def layers_by_speed(plan: StepPlan, machine: Machine, paces: Floats) -> tuple[St
     return moved, float(step_times(step, paces[None])[0])
 
 
-def _dropped(step: PacedStep, places: Ints, paces: Floats, node: int) -> float | None:
-    """Step time without the replicas that have ranks on a node; None if no other is left."""
+def _dropped(step: PacedStep, places: Ints, paces: Floats, node: int, micro_batches: int, unit: int) -> float | None:
+    """Step time without the replicas that have ranks on a node; None if no other is left.
+
+    Their micro-batches go to the others; some get one unit more than others where they do not divide.
+    """
     kept = ~(places == node).any(axis=(1, 2))
     if not kept.any():
         return None
-    return float(step_times(step, paces[None, kept])[0]) * len(kept) / int(kept.sum())
+    units = -(-len(kept) * micro_batches // (int(kept.sum()) * unit))
+    alone = step_times(step, paces[kept][:, None, :])
+    return float((alone + (units * unit - micro_batches) * _each_s(step, paces[kept], micro_batches)).max())
+
+
+def _each_s(step: PacedStep, paces: Floats, micro_batches: int) -> Floats:
+    """(replicas,) by which one micro-batch more makes a step longer [s]: its time on the busiest stage."""
+    base, growth = step.stage_s
+    found: Floats = ((base + growth * (paces - 1.0)) / micro_batches).max(axis=1)
+    return found
 
 
 def _binned(places: Ints, factors: Floats) -> Floats:
@@ -93,23 +108,23 @@ def _binned(places: Ints, factors: Floats) -> Floats:
     return group_paces(factors, position[places])
 
 
-def _shared_out(step: PacedStep, paces: Floats, micro_batches: int) -> tuple[float, tuple[int, ...]]:
-    """Step time and micro-batches of each replica (at least one) if the last to end is to end first.
+def _shared_out(step: PacedStep, paces: Floats, micro_batches: int, unit: int) -> tuple[float, tuple[int, ...]]:
+    """Step time and micro-batches of each replica (at least a unit) if the last to end is to end first.
 
-    One micro-batch after the other goes to the replica that would end first with it: the least possible maximum of
-    times that grow evenly.
+    One unit after the other goes to the replica that would end first with it: the least possible maximum of times that
+    grow evenly.
     """
-    base, growth = step.stage_s
-    each = ((base + growth * (paces - 1.0)) / micro_batches).max(axis=1)
+    each = _each_s(step, paces, micro_batches)
     alone = step_times(step, paces[:, None, :])
-    shares = [1] * len(paces)
+    shares = [unit] * len(paces)
     queue = [
-        (float(time - (micro_batches - 2) * more), replica) for replica, (time, more) in enumerate(zip(alone, each))
+        (float(time - (micro_batches - 2 * unit) * more), replica)
+        for replica, (time, more) in enumerate(zip(alone, each))
     ]
     heapq.heapify(queue)
-    for _ in range(len(paces) * (micro_batches - 1)):
+    for _ in range(len(paces) * (micro_batches // unit - 1)):
         ends, replica = queue[0]
-        shares[replica] += 1
-        heapq.heapreplace(queue, (ends + float(each[replica]), replica))
+        shares[replica] += unit
+        heapq.heapreplace(queue, (ends + unit * float(each[replica]), replica))
     used = np.asarray(shares)
     return float((alone + (used - micro_batches) * each).max()), tuple(shares)

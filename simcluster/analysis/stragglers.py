@@ -6,7 +6,6 @@ a step. A node's factor is its time over that of a typical node: 1.02 takes 2 % 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 
@@ -14,18 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simcluster.analysis.node_speeds import DRAWN, NodeSpeeds
-from simcluster.engine.paced import PacedStep, paced_step, step_times
+from simcluster.engine.paced import PacedStep, step_times
 from simcluster.engine.rows import BLOCK
-from simcluster.engine.step import StepTimes
 from simcluster.program.plan import StepPlan
-from simcluster.program.pricing import Machine
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_QUICK, _SOLVED = (128, 2048), 32  # least and most samples of a quick answer, and those of them that are solved
-_FACTORS = 2**17  # drawn for a quick answer, if that is few enough samples
-_ALL, _RANKED = 4, 2  # replicas up to which all are solved, and how many of more
 
 
 def node_places(plan: StepPlan, gpus_per_node: int) -> Ints:
@@ -102,58 +95,4 @@ def group_paces(factors: Floats, places: Ints) -> Floats:
     if places.shape[-1] == 1:
         return np.take(factors, places[..., 0], axis=-1)
     found: Floats = factors[..., places].max(axis=-1)
-    return found
-
-
-def simulated_slow_down(
-    plan: StepPlan,
-    machine: Machine,
-    times: StepTimes,
-    nodes: int,
-    node_sigma: float,
-    slow_nodes: Sequence[tuple[int, float]],
-    seed: int,
-    named: Sequence[tuple[int, float]] = (),
-) -> float:
-    """Factor on the step time of `times = solve_step(plan, machine)`, >= 1, of nodes of unlike speed.
-
-    nodes [count] of the cluster, those that the job does not use included; node_sigma, slow_nodes and named as in
-    `NodeSpeeds`. The mean of 128 to 2,048 draws: all are estimated (each replica by its worst stage), and the mean
-    error of the first 32, which are solved, is taken off. Standard error about 3 % of what is lost. Of more than four
-    replicas only the two of each draw that are estimated slowest are solved; `simulate_stragglers` solves all.
-    """
-    known = tuple((count, factor) for count, factor in slow_nodes if count > 0)
-    if node_sigma <= 0 and not known and not named:
-        return 1.0
-    step, places = paced_step(plan, machine, times), node_places(plan, machine.network.gpus_per_node)
-    speeds = NodeSpeeds(max(nodes, int(places.max()) + 1), node_sigma, slow_nodes=known, named=tuple(named))
-    samples = min(max(_FACTORS // speeds.nodes, _QUICK[0]), _QUICK[1])
-    paces = group_paces(speeds.draw(samples, seed), places)
-    estimated = _estimated(step, paces, plan.micro_batches)
-    candidates = paces[:_SOLVED]
-    if paces.shape[1] > _ALL:
-        slowest = np.argpartition(estimated[:_SOLVED], -_RANKED, axis=1)[:, -_RANKED:]
-        candidates = np.take_along_axis(candidates, slowest[:, :, None], axis=1)
-    solved = step_times(step, np.concatenate([candidates, np.ones_like(candidates[:1])]))  # the last is healthy
-    latest = estimated.max(axis=1)
-    mean_s = latest.mean() + (solved[:-1] - latest[:_SOLVED]).mean()
-    return max(1.0, float(mean_s / solved[-1]))
-
-
-def _estimated(step: PacedStep, paces: Floats, micro_batches: int) -> Floats:
-    """Estimated step times [s] if a replica were alone: (samples, replicas).
-
-    The step time with only one of the replica's stages at its pace, the worst of them, and one micro-batch of all.
-    """
-    stages, highest = paces.shape[-1], max(float(paces.max()) - 1.0, 1e-9)
-    excess = np.array([0.0, 0.5 * highest, highest])
-    alone = np.ones((stages, len(excess), 1, stages))
-    alone[np.arange(stages), :, 0, np.arange(stages)] += excess
-    seconds = step_times(step, alone.reshape(-1, 1, stages)).reshape(stages, len(excess))
-    slope = np.diff(seconds) / (0.5 * highest)
-    over = paces - 1.0
-    lower, upper = over * slope[:, 0] + seconds[:, 0], over * slope[:, 1] + (seconds[:, 2] - highest * slope[:, 1])
-    worst = np.maximum(lower, upper, out=lower).max(axis=-1)  # convex: between the points it is the larger of two lines
-    once = over @ (step.stage_s[1] / micro_batches)
-    found: Floats = worst + once
     return found

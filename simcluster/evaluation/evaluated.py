@@ -149,7 +149,8 @@ class Evaluation:
     @cached_property
     def run(self) -> RunResult:
         """Goodput and interruptions; days where the scenario states tokens."""
-        return course_of_run(self.resolved, self.means.run, self.times, self.error_terms, self.seed)
+        slow_down = self.stragglers.slow_down if self.stragglers else 1.0
+        return course_of_run(self.resolved, self.means.run, self.times, slow_down, self.error_terms, self.seed)
 
     @cached_property
     def stragglers(self) -> StragglerResult | None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from simcluster.analysis.uncertainty import ErrorTerm, spread
 from simcluster.engine.step import StepTimes
 from simcluster.errors import InputError, Problem
-from simcluster.evaluation.stragglers import slow_down_of
 from simcluster.operations.checkpoint import SavePath, SaveTime, asynchronous_save, synchronous_save
 from simcluster.operations.running import Incidents, RunResult, RunSetup, run
 from simcluster.resolve import Resolved
@@ -20,9 +19,16 @@ _BARRIER_S = 1.0  # estimate: all ranks agree that a checkpoint is whole
 
 
 def course_of_run(
-    resolved: Resolved, terms: RunTerms, times: StepTimes, error_terms: tuple[ErrorTerm, ...], seed: int
+    resolved: Resolved,
+    terms: RunTerms,
+    times: StepTimes,
+    slow_down: float,
+    error_terms: tuple[ErrorTerm, ...],
+    seed: int,
 ) -> RunResult:
     """Goodput and interruptions; with a number of tokens also days, with their 80 % interval.
+
+    `slow_down` is the mean step over that of typical nodes.
 
     Raises InputError if failures come so fast that the run makes no headway.
     """
@@ -37,7 +43,7 @@ def course_of_run(
         restart_s=terms.restart_s,
         detect_s=terms.detect_s,
         startup_s=terms.restart_s if tokens else 0.0,
-        slow_down=slow_down_of(resolved, times, terms.nodes, seed),
+        slow_down=slow_down,
         incidents=Incidents(*terms.incidents) if terms.incidents else None,
         step_sigma=spread(error_terms),
         rate_sigma=_rate_sigma(terms),

@@ -22,17 +22,16 @@ from simcluster.analysis.stragglers import (
     group_paces,
     node_places,
     simulate_stragglers,
-    simulated_slow_down,
 )
 from simcluster.engine.paced import PacedStep, paced_step
 from simcluster.engine.step import StepTimes
 from simcluster.evaluation.memory import memory_of
 from simcluster.parallel.position import Position, node_position
+from simcluster.program.plan import StepPlan
 from simcluster.resolve import Resolved
 from simcluster.resolve.terms import NodeTerms
 
 _SAMPLES = 500  # steps behind percentiles
-_FEW = 64  # steps behind a mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +87,10 @@ class StragglerResult:
     layers: LayersBySpeed | None = None
     stages: tuple[StageCost, ...] = ()
 
-
-def slow_down_of(resolved: Resolved, times: StepTimes, terms: NodeTerms, seed: int) -> float:
-    """Factor on the mean step time, >= 1."""
-    if terms.alike:
-        return 1.0
-    plan, machine, speeds = resolved.plan, resolved.machine, _speeds(resolved, terms)
-    if speeds.is_drawn and not speeds.is_one_anywhere and not terms.jitter_sigma:
-        known = speeds.node_sigma, speeds.slow_nodes, seed, speeds.named
-        return simulated_slow_down(plan, machine, times, speeds.nodes, *known)
-    step, places = paced_step(plan, machine, times), node_places(plan, machine.network.gpus_per_node)
-    return max(1.0, _steps(step, places, speeds, _FEW, seed).slow_down)
+    @property
+    def slow_down(self) -> float:
+        """Factor on the mean step time, >= 1."""
+        return max(1.0, self.mean_s / self.healthy_s)
 
 
 def stragglers_of(resolved: Resolved, times: StepTimes, terms: NodeTerms, seed: int) -> StragglerResult | None:
@@ -107,7 +99,7 @@ def stragglers_of(resolved: Resolved, times: StepTimes, terms: NodeTerms, seed: 
         return None
     plan, machine, speeds = resolved.plan, resolved.machine, _speeds(resolved, terms)
     step, places = paced_step(plan, machine, times), node_places(plan, machine.network.gpus_per_node)
-    found = _steps(step, places, speeds, _SAMPLES, seed)
+    found = _steps(step, places, speeds, seed)
     factors = speeds.known()
     costs = node_costs(step, places, factors)
     slow = [cost.node for cost in costs]
@@ -120,24 +112,29 @@ def stragglers_of(resolved: Resolved, times: StepTimes, terms: NodeTerms, seed: 
         p99_s=found.percentile(99),
         nodes=tuple(_named(resolved, terms, cost) for cost in costs),
         replaced_s=replaced_one_by_one(step, places, factors, slow) if slow else (),
-        remedies=remedies(step, places, factors, plan.micro_batches, slow) if slow else None,
+        remedies=remedies(step, places, factors, plan.micro_batches, slow, _unit(plan)) if slow else None,
         layers=_by_speed(resolved, group_paces(factors, places)) if slow else None,
         stages=stage_costs(step, places, sorted({factor for _, factor in terms.slow_nodes})),
     )
 
 
-def _steps(step: PacedStep, places: Ints, speeds: NodeSpeeds, samples: int, seed: int) -> Stragglers:
+def _steps(step: PacedStep, places: Ints, speeds: NodeSpeeds, seed: int) -> Stragglers:
     """Steps on nodes of these speeds: exact where nothing is drawn, and where one slow node may be anywhere."""
     if speeds.is_one_anywhere:
         ((_, factor),) = (entry for entry in speeds.slow_nodes if entry[0])
         return one_anywhere(step, places, speeds.nodes, factor)
-    return simulate_stragglers(step, places, speeds, samples if speeds.is_drawn else 1, seed)
+    return simulate_stragglers(step, places, speeds, _SAMPLES if speeds.is_drawn else 1, seed)
 
 
 def _speeds(resolved: Resolved, terms: NodeTerms) -> NodeSpeeds:
     measured = relative([factor for _, factor in terms.measured]) if terms.measured else ()
     nodes = resolved.cluster.nodes
     return NodeSpeeds(nodes, terms.node_sigma, terms.jitter_sigma, terms.slow_nodes, terms.named, measured)
+
+
+def _unit(plan: StepPlan) -> int:
+    """Micro-batches come in groups of as many as there are stages where virtual stages take turns."""
+    return plan.mesh.pp if plan.pipeline.virtual_stages > 1 else 1
 
 
 def _drawn(terms: NodeTerms) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ _FIRST_LINE = "the first line should be: node,factor"
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _FAR, _SPREADS = 0.01, 5.0  # a row is far from the others if it is by more than 1 % and five times the usual distance
 _FEW = 0.25  # share of rows
+_MOST_UNLIKE = 100.0  # a time beyond this ratio to the median, or below one over it, is taken for a mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,18 @@ def read_speeds(path: str | Path) -> MeasuredSpeeds:
     places = [header.index(name) for name in _COLUMNS]
     problems: list[Problem] = []
     found: dict[str, float] = {}
+    lines: list[int] = []
     for line, row in rows:
         name, cell = (row[place].strip() if place < len(row) else "" for place in places)
         problems.extend(_wrong(name, cell, found, Mark(file, line, 1)))
-        found.setdefault(name, _number(cell) or 1.0)
+        if name not in found:
+            found[name] = _number(cell) or 1.0
+            lines.append(line)
         if len(problems) >= _MOST_PROBLEMS:
             break
     if not found:
         problems.append(Problem("no nodes", "add a row for each node", Mark(file)))
+    problems = problems or _unlike(found, lines, file)
     if problems:
         raise InputError(problems)
     return MeasuredSpeeds(tuple(found), tuple(found.values()))
@@ -79,6 +84,21 @@ def seem_rates(factors: Sequence[float]) -> tuple[int, ...]:
     far = max(_FAR * middle, _SPREADS * median(abs(factor - middle) for factor in factors))
     low = tuple(row for row, factor in enumerate(factors) if factor < middle - far)
     return low if max(factors) <= middle + far and len(low) <= _FEW * len(factors) else ()
+
+
+def _unlike(found: dict[str, float], lines: Sequence[int], file: str) -> list[Problem]:
+    """Times that no two nodes of a cluster have beside each other."""
+    usual = median(found.values())
+    far = [
+        (line, name)
+        for line, (name, factor) in zip(lines, found.items())
+        if not 1.0 / _MOST_UNLIKE <= factor / usual <= _MOST_UNLIKE
+    ]
+    message, advice = f"is more than {_MOST_UNLIKE:g} times off the median", "leave the node out, or correct it"
+    return [
+        Problem(f"factor of {name[:60]!r} {message}", advice, Mark(file, line, 1))
+        for line, name in far[:_MOST_PROBLEMS]
+    ]
 
 
 def _no_columns(header: Sequence[str], missing: Sequence[str], mark: Mark) -> Problem:
@@ -121,6 +141,8 @@ def _wrong(name: str, cell: str, found: dict[str, float], mark: Mark) -> Iterato
     """What is wrong with a row."""
     if not name:
         yield Problem("a node without a name", "give every node one row", mark)
+    elif not name.replace("\n", "").isprintable():
+        yield Problem(f"node {name[:60]!r} has characters that cannot be shown", "give it a plain name", mark)
     elif name in found:
         yield Problem(f"node {name[:60]!r} is there twice", "give every node one row", mark)
     if _number(cell) is None:

@@ -8,15 +8,26 @@ from simcluster.engine.step import solve_step
 
 
 def test_a_replica_is_left_out_if_its_excess_is_above_a_share(pipeline, grid):
-    """Eight replicas: dropping one costs 1/7; it pays for a node that is slower than that, and not below."""
-    step, factors = pipeline(1, 64), np.ones(8)
+    """Eight replicas of 63 micro-batches: dropping one costs 1/7; it pays for a node that is slower than that."""
+    step, factors = pipeline(1, 63), np.ones(8)
     for excess in (1 / 7 - 0.01, 1 / 7 + 0.01):
         factors[5] = 1 + excess
-        found = remedies(step, grid(8), factors, 64, [5])
-        assert found.now_s == pytest.approx(192 * (1 + excess))
-        assert found.dropped_s == pytest.approx(192 * 8 / 7)
+        found = remedies(step, grid(8), factors, 63, [5])
+        assert found.now_s == pytest.approx(189 * (1 + excess))
+        assert found.dropped_s == pytest.approx(3 * 72)
         assert (found.dropped_s < found.now_s) == (excess > 1 / 7)
         assert found.binned_s is None  # one slow node is together already
+
+
+def test_work_comes_in_whole_micro_batches_and_groups(pipeline, grid):
+    """64 more for seven are ten each for one of them; in groups of eight, sixteen."""
+    step, factors = pipeline(1, 64), np.ones(8)
+    factors[5] = 1.3
+    assert remedies(step, grid(8), factors, 64, [5]).dropped_s == pytest.approx(3 * 74)
+    grouped = remedies(step, grid(8), factors, 64, [5], unit=8)
+    assert grouped.dropped_s == pytest.approx(3 * 80)
+    assert {share % 8 for share in grouped.micro_batches} == {0}
+    assert sum(grouped.micro_batches) == 8 * 64
 
 
 def test_all_replicas_of_a_node_are_left_out(pipeline):
@@ -38,7 +49,7 @@ def test_sharing_micro_batches_out_by_pace(pipeline, grid):
     assert found.micro_batches[0] <= 29
     assert max(found.micro_batches) == 33
     assert sum(found.micro_batches) == 8 * 32
-    assert found.dropped_s == pytest.approx(117 * 8 / 7)  # 11 % slow is less than 1/7
+    assert found.dropped_s == pytest.approx(3 * (37 + 7))  # 256 micro-batches on seven; fill and drain as before
     assert found.binned_s == pytest.approx(130)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simcluster.analysis.node_speeds import NodeSpeeds, relative
 from simcluster.analysis.straggler_costs import node_costs
-from simcluster.analysis.stragglers import group_paces, node_places, simulate_stragglers, simulated_slow_down
+from simcluster.analysis.stragglers import group_paces, node_places, simulate_stragglers
 from simcluster.engine.maxplus import makespan, solve_rows
 from simcluster.engine.paced import paced_step, step_times
 from simcluster.program.graph import NO_LAG, SOURCE, GraphBuilder
@@ -183,38 +183,24 @@ def test_one_slow_node_of_many_costs_its_share_of_computing(run):
         }
     )
     plan, machine, times = evaluation.resolved.plan, evaluation.resolved.machine, evaluation.times
-    found = simulated_slow_down(plan, machine, times, 64, 0.0, ((1, 1.02),), 0)
+    found = slow_down(plan, machine, times, NodeSpeeds(64, slow_nodes=((1, 1.02),)))
     computing = float(times.compute[0, 1]) + float(times.optimizer[0])  # column 1 has no tensor parallel exchange
     assert 0.5 < computing / float(times.total[0]) < 1.0
     assert found - 1.0 == pytest.approx(0.02 * computing / float(times.total[0]), rel=0.005)
-    assert simulated_slow_down(plan, machine, times, 64, 0.0, (), 0) == 1.0
+    assert slow_down(plan, machine, times, NodeSpeeds(64)) == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {"pp": 1},
-        {"pp": 2},
-        {"pp": 4, "virtual_stages": 2},
-        {"pp": 4, "schedule": "zb-h2"},
-        {"pp": 4, "schedule": "dualpipe"},
-    ],
-)
-def test_the_quick_answer_is_the_full_one(run, layout):
-    plan, machine, times = figures(run, nodes=32, **layout)
+def slow_down(plan, machine, times, speeds):
     step, places = paced_step(plan, machine, times), node_places(plan, 8)
-    for sigma, slow in ((0.01, ()), (0.03, ()), (0.01, ((1, 1.1),))):
-        full = simulate_stragglers(step, places, NodeSpeeds(32, sigma, slow_nodes=slow), 2048, 5).slow_down
-        quick = simulated_slow_down(plan, machine, times, 32, sigma, slow, 5)
-        assert quick == pytest.approx(full, abs=0.03 * sigma + 0.02 * (full - 1))
+    return simulate_stragglers(step, places, speeds, 2048).slow_down
 
 
 def test_one_node_is_on_average_typical(run):
     plan, machine, times = figures(run, nodes=1)
-    assert simulated_slow_down(plan, machine, times, 1, 0.02, (), 0) == pytest.approx(1.0, abs=0.001)
+    assert slow_down(plan, machine, times, NodeSpeeds(1, 0.02)) == pytest.approx(1.0, abs=0.001)
 
 
 def test_unused_nodes_may_be_the_slow_ones(run):
     plan, machine, times = figures(run)
-    whole = simulated_slow_down(plan, machine, times, 8, 0.0, ((1, 1.5),), 0)
-    assert 1.0 < simulated_slow_down(plan, machine, times, 16, 0.0, ((1, 1.5),), 0) < whole
+    whole, half = (slow_down(plan, machine, times, NodeSpeeds(count, slow_nodes=((1, 1.5),))) for count in (8, 16))
+    assert 1.0 < half < whole

@@ -80,3 +80,22 @@ def test_lines_are_those_of_the_file(tmp_path):
     with pytest.raises(InputError) as caught:
         read_speeds(written(tmp_path, 'node,factor\n"a\nb",1\n\nc,0\n'))
     assert [problem.mark.line for problem in caught.value.problems] == [5]
+
+
+def test_times_that_no_two_nodes_have(tmp_path):
+    """A mistaken unit, or a number that would overflow: told with its line."""
+    file = tmp_path / "speeds.csv"
+    file.write_text("node,factor\na,1\nb,1\nc,1\nd,1e300\ne,1e-3\n", encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        read_speeds(file)
+    assert [(one.mark.line, one.message) for one in refused.value.problems] == [
+        (5, "factor of 'd' is more than 100 times off the median"),
+        (6, "factor of 'e' is more than 100 times off the median"),
+    ]
+
+
+def test_names_that_cannot_be_shown(tmp_path):
+    file = tmp_path / "speeds.csv"
+    file.write_text("node,factor\na\x07b,1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be shown"):
+        read_speeds(file)
